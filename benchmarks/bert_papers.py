@@ -37,8 +37,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, RandomSampler, TensorDataset
 from transformers.models.bert.tokenization_bert_legacy import BertTokenizerLegacy
 
-from trainables.config.keys import unflatten
-from trainables.config.rules import validated
+from trainables.config.keys import unflatten, validated
 from trainables.data.columns import RankingData, Split
 from trainables.data.combine import some_queries
 from trainables.evaluation.per_query import evaluator_of

@@ -44,8 +44,7 @@ from sentence_transformers.cross_encoder import (  # pyright: ignore[reportMissi
 )
 from side_by_side import Comparison, tell
 
-from trainables.config.keys import unflatten
-from trainables.config.rules import validated
+from trainables.config.keys import unflatten, validated
 from trainables.training.prepared import PreparedData, prepare
 from trainables.training.trainer import Training
 

@@ -40,8 +40,7 @@ from sentence_transformers.sentence_transformer.training_args import (  # pyrigh
 )
 from side_by_side import Comparison, compare, seconds, tell
 
-from trainables.config.keys import unflatten
-from trainables.config.rules import validated
+from trainables.config.keys import unflatten, validated
 from trainables.training.prepared import prepare
 from trainables.training.trainer import Training
 
@@ -105,7 +104,7 @@ def compared_training(
     """Times of both, and in what respect their work differed."""
     ours, peer, losses = [], [], []
     with TemporaryDirectory() as folder:
-        train = theirs(Path(folder), device, training.run.ranker["model"])
+        train = theirs(Path(folder), device, training.run.ranker.model_dump()["model"])
         for _ in range(repeats + 1):
             texts, metrics = texts_of(training), {}
             ours.append(seconds(lambda metrics=metrics: metrics.update(train_turn(training))))

@@ -30,8 +30,7 @@ import torch
 from devices import add_device, required_device, train_turn
 from side_by_side import compare, tell
 
-from trainables.config.keys import unflatten
-from trainables.config.rules import validated
+from trainables.config.keys import unflatten, validated
 from trainables.data.columns import RankingData, required_split
 from trainables.data.words import words
 from trainables.training.prepared import PreparedData, prepare

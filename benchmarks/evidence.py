@@ -38,7 +38,7 @@ from trainables.data.columns import RankingData, Split
 from trainables.data.labels import bm25_scores
 from trainables.evaluation.per_query import evaluator_of
 from trainables.training.prepared import PreparedData, prepared_for
-from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.experiment import Experiment, twin_point
 from tune_cl.experiment.known_points import projected, published
 from tune_cl.experiment.load import build, parse_overrides
 from tune_cl.ray.shared_data import untrained
@@ -97,7 +97,7 @@ class Cell:
 
 def curricula(experiment: Experiment, cell: Cell) -> list[Flat]:
     """The curricula of a cell: those that all cells of its space have, then its own."""
-    leaves = list(experiment.space.leaves)
+    leaves = list(experiment.space.parameters)
     places = qmc.Sobol(len(leaves), seed=0).random(DRAWS)  # pyright: ignore[reportCallIssue]
     known = [fixed for point in published() if (fixed := projected(experiment, point)) is not None]
     first, common = FIRST_OWN * (cell.number + 1), cell.plan["common"]
@@ -107,15 +107,15 @@ def curricula(experiment: Experiment, cell: Cell) -> list[Flat]:
     for most, draws in ((common, shared), (common + cell.plan["own"], own)):
         for fixed, place in draws:
             at = dict(zip(leaves, place.tolist(), strict=True))
-            point = experiment.space.decide(lambda key, leaf, at=at: leaf.at(at[key]), given=fixed)
+            point = experiment.space.fill(lambda key, leaf, at=at: leaf.at(at[key]), given=fixed)
             if len(found) < most and not experiment.config(point).is_plain:
-                found.setdefault(str(experiment.ranker_run(point).in_force()), point)
+                found.setdefault(str(experiment.training(point).in_force()), point)
     return list(found.values())
 
 
 def settings(experiment: Experiment, point: Flat) -> Flat:
     """What makes a curriculum, of the keys in force."""
-    read = experiment.ranker_run(point).in_force()
+    read = experiment.training(point).in_force()
     return {key: point[key] for key in point if key in read and key.startswith("curriculum.")}
 
 
@@ -149,7 +149,7 @@ class Work:
     def point(self, experiment: Experiment, pair: int, arm: str, seed: int) -> Flat:
         """The values of the opened keys in an arm of a pair."""
         point = self.points[pair]
-        return point if arm == "curriculum" else experiment.twin_values(point)
+        return point if arm == "curriculum" else twin_point(experiment, point)
 
     def train(self, pairs: Sequence[int], seeds: Sequence[int], arms: Sequence[str] = BOTH) -> None:
         """Trains arms of these pairs, as far as it is not done. One that fails is a row without values."""
@@ -161,7 +161,8 @@ class Work:
             experiment = self.experiment(seed)
             prepared = untrained(experiment)
             for pair, arm in todo:
-                run = experiment.ranker_run(self.point(experiment, pair, arm, seed), seed)
+                run = experiment.config(self.point(experiment, pair, arm, seed)).with_seed(seed)
+                assert isinstance(run, TrainingRun)
                 try:
                     row = stored(run, prepared_for(run, prepared))
                 except (UserError, WorkFailed) as wrong:
@@ -208,7 +209,7 @@ class Controls(Work):
         return {**plan, "seconds": round(time.perf_counter() - began)}
 
     def point(self, experiment: Experiment, pair: int, arm: str, seed: int) -> Flat:
-        twin = experiment.twin_values(self.points[pair])
+        twin = twin_point(experiment, self.points[pair])
         if arm in BOTH:
             return super().point(experiment, pair, arm, seed)
         blur = self.blur(float(arm.removeprefix("blur "))) if arm.startswith("blur") else 0.0

@@ -32,8 +32,7 @@ import transformers
 from devices import add_device, finish, named, required_device, train_turn
 from side_by_side import Comparison, compare, seconds, tell
 
-from trainables.config.keys import unflatten
-from trainables.config.rules import validated
+from trainables.config.keys import unflatten, validated
 from trainables.core.randomness import generator
 from trainables.rankers.fast.kernels import AT_ONCE
 from trainables.rankers.fast.packing import GROUP_COST

@@ -46,6 +46,7 @@ from trainables.training.prepared import PreparedData, prepared_for, prepared_ke
 from tune_cl import inputs, run_search, run_trainings
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import load_experiment
+from tune_cl.experiment.readers import distinct_rankers
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.ray.shared_data import untrained
 from tune_cl.search.trials import Plan, Trials
@@ -138,7 +139,7 @@ _read: dict[tuple[str, ...], dict[str, PreparedData]] = {}
 
 def read_once(experiment: Experiment) -> dict[str, PreparedData]:
     """`untrained`, once for all searches on the same data."""
-    key = tuple(prepared_key(run) for run in experiment.distinct_rankers())
+    key = tuple(prepared_key(run) for run in distinct_rankers(experiment))
     if key not in _read:
         _read[key] = untrained(experiment)
     return _read[key]

@@ -87,7 +87,7 @@ SPACES: dict[str, dict[str, Any]] = {"noisy_wikiqa": NOISY, "order_mediqa": ORDE
 
 def settings_of(experiment: Experiment, params: Mapping[str, Any]) -> str:
     """What tells a configuration of a study from the others, of its keys in force: those that the space opens."""
-    return json.dumps({key: params[key] for key in sorted(experiment.space.leaves) if key in params})
+    return json.dumps({key: params[key] for key in sorted(experiment.space.parameters) if key in params})
 
 
 @dataclass(frozen=True)
@@ -117,9 +117,10 @@ def configurations(experiment: Experiment) -> dict[str, TrainingRun]:
     """Every different configuration of the space, by its settings, in a random order; the default first."""
     points = list(experiment.space.grid())
     random.Random(0).shuffle(points)
-    runs = [experiment.ranker_run(point) for point in (experiment.baseline_values(), *points)]
     found: dict[str, TrainingRun] = {}
-    for run in runs:
+    for point in (experiment.base.point, *points):
+        run = experiment.training(point)
+        assert isinstance(run, TrainingRun)
         found.setdefault(settings_of(experiment, run.in_force()), run)
     return found
 

@@ -40,8 +40,8 @@ from trainables.core.randomness import generator
 from trainables.evaluation.metrics import dev_key
 from tune_cl.experiment import known_points
 from tune_cl.experiment.experiment import ARMS, Experiment
-from tune_cl.experiment.forecast import arms_of
-from tune_cl.experiment.load import build, with_points
+from tune_cl.experiment.load import build
+from tune_cl.experiment.search_parts import arms_of
 from tune_cl.history.events import Event
 from tune_cl.history.journal import Journal
 from tune_cl.schedulers import Decision, Setup
@@ -115,10 +115,10 @@ class Remembering(Experiment):
     """An experiment of which each configuration is checked once for all replays. Its trainings all have the seed of the
     first, which a replay does not read."""
 
-    def training_run(self, point: Mapping[str, Any], seed: int | None = None) -> AnyRun:
+    def training(self, point: Mapping[str, Any]) -> AnyRun:
         key = self.name, identity(point)
         if key not in _runs:
-            _runs[key] = super().training_run(point, seed)
+            _runs[key] = super().training(point)
         return _runs[key]
 
 
@@ -177,7 +177,7 @@ class Ours:
         if not self.points:
             return experiment
         with patch.object(known_points, "published", published):
-            return with_points(experiment, known_points.known_points(experiment, "published")[0])
+            return replace(experiment, points=tuple(known_points.published_points(experiment)))
 
     def of_selection(self, experiment: Experiment, trials: int, most: int) -> int:
         """Trainings of a selection at most."""
@@ -232,8 +232,8 @@ class Peer:
         while iterations < trainings * last if self.whole else number < trainings:
             number += 1
             trial = asked.ask()
-            point = experiment.space.decide(lambda key, leaf, trial=trial: leaf.suggest(trial, key))
-            row = table.row[settings_of(experiment, experiment.training_run(point).in_force())]
+            point = experiment.space.fill(lambda key, leaf, trial=trial: leaf.suggest(trial, key))
+            row = table.row[settings_of(experiment, experiment.training(point).in_force())]
             asha.start(str(number), 1)
             value, stopped = -1.0, False
             for iteration, dev in enumerate(table.dev[row, seeds.search].tolist(), 1):

@@ -20,8 +20,7 @@ from typing import Any
 from ray import tune
 from side_by_side import Comparison, tell
 
-from trainables.config.keys import TrainingRun, unflatten
-from trainables.config.rules import validated
+from trainables.config.keys import TrainingRun, unflatten, validated
 from trainables.ranker_trainable import RankerTrainable
 from trainables.training.prepared import prepare, prepared_key
 from tune_cl.ray.session import ray_session

@@ -20,16 +20,13 @@ from pydantic.fields import FieldInfo
 
 from search_spaces import SPACES
 from trainables.config.keys import NEEDS, configuration_fields, ranker_fields
-from trainables.config.rules import rules_by_holder
 from trainables.core.validation import OneOf, expected
 from trainables.rankers import RANKERS
 from trainables.rankers.settings import WordSettings
 from trainables.training.losses import LOSSES
 from tune_cl.cli import COMMANDS, command_of, parser_of
 from tune_cl.cli.look import kinds
-from tune_cl.experiment.forecast import forecast_of
 from tune_cl.experiment.load import load_experiment
-from tune_cl.experiment.rules import RULES as OF_SEARCHES
 from tune_cl.experiment.search_keys import SEARCH_KEYS, SEARCH_NEEDS
 from tune_cl.experiment.space_schema import space_schema
 
@@ -183,7 +180,7 @@ def spaces() -> str:
         head = " ".join(line.lstrip("# ") for line in path.read_text(encoding="utf-8").splitlines()[1:12])
         question = next(text for text in SENTENCE.findall(head) if text.endswith("?")).strip()
         data = experiment.fixed.get("data.source", "yours")
-        trials, at_most = (forecast_of(experiment)[key] for key in ("trials", "iterations_at_most"))
+        trials, at_most = experiment.trials, experiment.trials * experiment.max_iterations
         told = [question, ", ".join(experiment.rankers), data, f"{trials}", f"{at_most}", MINUTES[name]]
         rows.append([f"`{name}`", *told])
     return table(["space", "question", "ranker", "data", "trials", "iterations at most", "minutes"], rows)
@@ -232,20 +229,6 @@ def rankers() -> str:
 
 def _code(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
-
-
-def refused() -> str:
-    """The combinations that are refused, with the keys whose values a message names."""
-
-    def said(name: str) -> str:
-        return f"`{name}`" if "." in name or name == "metric" else name.upper()
-
-    rows = []
-    for what, rules in (rules_by_holder() | OF_SEARCHES).items():
-        for rule in rules:
-            texts = (text.replace("'`", "`").replace("`'", "`") for text in rule.texts(said))
-            rows.append([what, f"`{rule.key}`", *texts])
-    return table(["of", "key", "refused, as", "what is right"], rows)
 
 
 # --- Commands.
@@ -312,7 +295,6 @@ def _tables() -> Iterator[tuple[str, Any]]:
     for section in ("data", "curriculum", "training", "search"):
         yield f"keys {section}", partial(keys, (f"{section}.",))
     yield from {"keys ranker": ranker_keys, "names": names, "losses": losses, "rankers": rankers}.items()
-    yield "refused", refused
     yield "models", models
     for kind in KINDS.keys() - {"losses", "rankers", "spaces", "data"}:
         yield kind, partial(parts, kind)

@@ -20,14 +20,11 @@ import pytest
 from tests.support.console import Console
 from trainables.core import prose
 from trainables.training import device
-from tune_cl.experiment import forecast
 
 hypothesis.settings.register_profile("tests", deadline=None)  # a busy machine is not a failure
 hypothesis.settings.load_profile("tests")
 
 prose.PHASE_SECONDS = 3600.0  # what is printed does not depend on how busy this machine is
-
-DRAWS, forecast.DRAWS = forecast.DRAWS, 16  # for each of a thousand searches
 
 os.fsync = lambda descriptor: None  # no test takes a machine its power; each event would wait for the disk
 
@@ -122,12 +119,6 @@ def no_gpu_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", VISIBLE or "")  # so that monkeypatch restores it
     if VISIBLE is None:
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
-
-
-@pytest.fixture
-def every_draw(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forecasts and notes on a space are made from as many configurations as for a user."""
-    monkeypatch.setattr(forecast, "DRAWS", DRAWS)
 
 
 @pytest.fixture

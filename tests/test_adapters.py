@@ -16,8 +16,7 @@ import transformers
 from tests.support.builders import tiny_data
 from tests.support.encoder_folders import KINDS, save_encoder
 from tests.support.resumed import resumes_exactly
-from trainables.config.keys import TrainingRun
-from trainables.config.rules import validated
+from trainables.config.keys import TrainingRun, validated
 from trainables.core.errors import ConfigError
 from trainables.rankers.bert import BertModule
 from trainables.rankers.ranker import RankerModule, TextSide
@@ -233,9 +232,9 @@ def test_what_is_padded_is_said(encoder: Encoder) -> None:
 def test_a_space_writes_adapters_as_a_section_and_can_search_them() -> None:
     space = {"name": "lora", "ranker": {"name": "bert", "lora": {"rank": {"choice": [4, 8]}, "targets": ["query"]}}}
     experiment = build("lora", space, {})
-    assert experiment.space.leaves.keys() == {"ranker.lora.rank"}
-    run = experiment.ranker_run(experiment.baseline_values() | {"ranker.lora.rank": 8})
-    assert run.ranker["lora"] == {"rank": 8, "alpha": None, "targets": ("query",)}
-    assert load_training_run(None, ["ranker.name=bert", "ranker.lora.rank=2"]).ranker["lora"]["rank"] == 2
+    assert experiment.space.parameters.keys() == {"ranker.lora.rank"}
+    run = experiment.training(experiment.base.point | {"ranker.lora.rank": 8})
+    assert run.ranker.model_dump()["lora"] == {"rank": 8, "alpha": None, "targets": ("query",)}
+    assert load_training_run(None, ["ranker.name=bert", "ranker.lora.rank=2"]).ranker.model_dump()["lora"]["rank"] == 2
     with pytest.raises(ConfigError, match=r"ranker\.lora\.rnk: unknown key"):
         build("lora", {"ranker": {"name": "bert", "lora": {"rnk": 4}}}, {})

@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.toy_search import SPACE, Killed, ToyTrainer, toy
 from trainables.core.errors import ConfigError
+from tune_cl.experiment.search_parts import new_sampler
 from tune_cl.history.journal import Journal
 from tune_cl.history.state import SearchState, replay
 from tune_cl.search.driver import SearchProgress, pair_fields
@@ -72,7 +73,7 @@ def test_a_twin_is_trained_once(tmp_path: Path, searcher: str) -> None:
 
 def test_a_grid_has_all_its_curricula_each_with_its_twin(tmp_path: Path) -> None:
     space = SPACE.replace("trials: 10, ", "").replace("tpe, startup_trials: 3", "grid")
-    experiment = toy(tmp_path, *FINITE, "training.loss={grid: [pairwise, hinge]}", space=space)
+    experiment = toy(tmp_path, *FINITE, "training.loss={choice: [pairwise, hinge]}", space=space)
     ToyTrainer(tmp_path / "a", experiment).work()
     state = state_of(tmp_path / "a")
     points = [trial.point for trial in state.trials_of("curriculum")]
@@ -96,7 +97,7 @@ def test_the_first_pairs_try_each_loss_and_rate_before_any_again(tmp_path: Path,
 def test_a_third_of_an_arm_is_drawn_at_random_by_default(tmp_path: Path, trials: int, expected: int) -> None:
     space = SPACE.replace("startup_trials: 3, ", "")
     experiment = toy(tmp_path, LR, f"search.trials={trials}", space=space)
-    assert [experiment.sampler(arm).startup_trials for arm in ("plain", "curriculum")] == [expected] * 2
+    assert [new_sampler(experiment, arm).startup_trials for arm in ("plain", "curriculum")] == [expected] * 2
 
 
 def test_a_curriculum_that_does_nothing_has_a_twin_that_trains_the_same(tmp_path: Path) -> None:
@@ -136,15 +137,6 @@ search: {trials: 7}
     assert {(one["training.hard_negatives"], other["training.hard_negatives"]) for one, other in pairs} == {
         ("first_stage", "random")
     }
-
-
-def test_a_configuration_of_the_user_keeps_its_values_and_has_its_twin(tmp_path: Path) -> None:
-    points = "search.points=[{curriculum.pacing: linear}, {curriculum.pacing: root, training.lr: 0.02}]"
-    ToyTrainer(tmp_path / "a", toy(tmp_path, LR, points, "search.trials=5")).work()
-    first, second, *_ = state_of(tmp_path / "a").pairs()
-    assert first.twin.trial == "t0000" and first.curriculum.point["curriculum.pacing"] == "linear"
-    assert (second.curriculum.point["curriculum.pacing"], second.curriculum.led_by) == ("root", "curriculum")
-    assert second.curriculum.params["training.lr"] == second.twin.params["training.lr"] == 0.02
 
 
 def test_a_twin_trains_at_least_as_long_as_its_curriculum_is_protected(tmp_path: Path) -> None:

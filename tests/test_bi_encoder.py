@@ -14,10 +14,9 @@ import torch
 from tests.support.builders import tiny_data
 from tests.support.encoder_folders import TEXTS, save_encoder
 from tests.support.training_runs import make_run, start, start_without_dropout
-from trainables.config.keys import TrainingRun
-from trainables.config.rules import validated
+from trainables.config.keys import TrainingRun, validated
 from trainables.core.errors import ConfigError
-from trainables.rankers import load_ranker, ranker_settings
+from trainables.rankers import load_ranker
 from trainables.rankers.ranker import DualEncoder, TextSide, Tokens
 from trainables.training.factory import load_saved
 from trainables.training.prepared import prepare
@@ -43,7 +42,7 @@ def saved_ranker(folder: Path, kind: str, **ranker: Any) -> SavedRanker:
             "training": {"max_length": MAX_LENGTH},
         }
     )
-    bi_encoder, settings = load_ranker("bi_encoder"), ranker_settings(run.ranker)
+    bi_encoder, settings = load_ranker("bi_encoder"), run.ranker
     text = bi_encoder.prepare(tiny_data(queries=4), settings, seed=0)
     module = bi_encoder.build(text, settings, MAX_LENGTH)
     torch.manual_seed(1)

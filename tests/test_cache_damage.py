@@ -18,8 +18,7 @@ from tests.support.faults import flip_the_last_bit
 from tests.support.letor_data import letor_data
 from tests.support.trec_folder import write_trec_folder
 from tests.support.tree_training import prepared_of, tree_run
-from trainables.config.keys import DataConfig
-from trainables.config.rules import validated
+from trainables.config.keys import DataConfig, validated
 from trainables.core import cache
 from trainables.core.cache import CHECKSUMS, cached, digest_of
 from trainables.curriculum.scoring import difficulty

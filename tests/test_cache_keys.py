@@ -24,6 +24,7 @@ from trainables.training.pretrained import teacher_scores
 from tune_cl.cli import main
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import load_experiment
+from tune_cl.experiment.readers import file_readers
 from tune_cl.ray.shared_data import fingerprint, require_unchanged, untrained
 
 
@@ -102,7 +103,7 @@ def test_a_search_does_not_go_on_with_another_file_of_vectors(
     assert set(files_of(load_experiment(str(space), teacher).file_readers())) == {str(one), str(other), str(third)}
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train").touch()  # a file named like the value for vectors that are trained
-    assert set(files_of(experiment.file_readers())) == {str(one), str(other)}
+    assert set(files_of(file_readers(experiment))) == {str(one), str(other)}
     require_unchanged(experiment, prepared, kept)
     write_vectors(other, 7)
     one.unlink()

@@ -1,4 +1,4 @@
-"""`tune-cl check`: what a search will do, which of it is measured on this machine, and the forecast of hours."""
+"""`tune-cl check`: what a search will do, and which of it is measured on this machine."""
 
 from __future__ import annotations
 
@@ -16,11 +16,8 @@ from tests.support.trec_folder import write_trec_folder
 from trainables.config.keys import TrainingRun
 from tune_cl.check_space import SpaceCheck
 from tune_cl.cli import command_of
-from tune_cl.experiment.forecast import ArmPlan, forecast_of
-from tune_cl.experiment.load import load_experiment
+from tune_cl.experiment.search_parts import ArmPlan
 from tune_cl.ray import concurrency
-
-pytestmark = pytest.mark.usefixtures("every_draw")
 
 OPENED = """
 data: data
@@ -52,7 +49,7 @@ class Check:
     def measure(self, run: TrainingRun, prepared: object, threads: int, device: str) -> float:
         self.measured.append(run)
         self.on.append((device, threads))
-        return SECONDS[run.ranker["name"]] * run.training.batch_size / 16
+        return SECONDS[run.ranker.name] * run.training.batch_size / 16
 
     def machine(self, cpu: int, gpu: int = 0, cuda: bool = True) -> None:
         self.monkeypatch.setattr(concurrency, "this_machine", lambda: {"CPU": cpu, "GPU": gpu})
@@ -102,7 +99,7 @@ def test_trials_at_a_time_are_as_many_as_both_kinds_of_places_hold(
 def test_a_step_is_measured_where_trials_train(check: Check) -> None:
     check.machine(4, 1)
     one, two = (check(f"search.resources.gpu={gpu}", "ranker=knrm") for gpu in (0, 0.5))
-    assert two["hours_forecast"] == pytest.approx(2 * one["hours_forecast"]), "4 trials at a time, and 2"
+    assert two["hours_at_most"] == pytest.approx(2 * one["hours_at_most"]), "4 trials at a time, and 2"
     check.machine(4, 1, cuda=False)
     assert "GPU" in check.notes("--set search.resources.gpu=1 --set ranker=knrm")[0]
     assert [device for device, _ in check.on] == ["cpu", "cuda", "cpu"]
@@ -117,35 +114,32 @@ def test_a_trial_has_the_threads_of_its_cores_as_far_as_there_are_any(
     assert {threads for _, threads in check.on} == {threads}
 
 
-# -- the forecast --------------------------------------------------------------------------------------------------
+# -- the cost ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("options", "ends", "expected", "seconds"),
+    ("options", "iterations", "seconds"),
     [
-        ([], None, 180, 60),
-        (["search.hours=0.01"], "search.hours", 108, 36),
-        (["search.hours=1", "search.resources.gpu=0.75"], None, 180, 60),
+        ([], 180, 60),
+        (["search.hours=0.01"], 108, 36),
+        (["search.hours=1", "search.resources.gpu=0.75"], 180, 60),
     ],
 )
-def test_budgets_cut_what_is_forecast(
-    options: list[str], ends: str | None, expected: int, seconds: float, check: Check, monkeypatch: pytest.MonkeyPatch
+def test_hours_bound_the_cost(
+    options: list[str], iterations: int, seconds: float, check: Check, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(SECONDS, "knrm", 1.0)
     check.machine(3, 3)
     told = check(*options)
-    assert told["ends_by"] == ends and told["iterations_expected"] == expected
-    assert told["hours_forecast"] * 3600 == pytest.approx(seconds)
-    assert told["gpu_hours_forecast"] == pytest.approx(expected / 3600 * 0.75 if "gpu" in str(options) else 0)
-    assert set(told["budgets"]) == {option.partition("=")[0] for option in options} - {"search.resources.gpu"}
-    assert all(word in rows(told).get("budgets", "") for word in [*told["budgets"], ends or ""])
+    assert told["hours_at_most"] * 3600 == pytest.approx(seconds) and told["iterations_at_most"] == 180
+    assert told["gpu_hours_at_most"] == pytest.approx(iterations / 3600 * 0.75 if "gpu" in str(options) else 0)
 
 
 def test_the_default_is_measured_and_a_note_says_what_else_decides_the_pace(check: Check) -> None:
     told = check(*GRID)
-    assert [(run.ranker["name"], run.curriculum.pacing) for run in check.measured] == [("conv_knrm", "none")]
-    assert told["trials"] == 8 and told["iterations_expected"] == 160
-    assert told["seconds_per_iteration"] == 1 and told["hours_forecast"] * 3600 == pytest.approx(80)
+    assert [(run.ranker.name, run.curriculum.pacing) for run in check.measured] == [("conv_knrm", "none")]
+    assert told["trials"] == 8 and told["iterations_at_most"] == 160
+    assert told["seconds_per_iteration"] == 1 and told["hours_at_most"] * 3600 == pytest.approx(80)
     opened, fixed = (check.notes(options) for options in ("", "--set ranker=knrm"))
     assert [any(note.startswith("ranker.name: ") for note in notes) for notes in (opened, fixed)] == [True, False]
 
@@ -155,13 +149,13 @@ def test_what_comes_before_the_first_trial_counts_for_time_and_gpus(check: Check
     check.machine(2, 1)
     told = check("training.pretrain_data=data", "training.pretrain_iterations=10", "search.resources.gpu=0.5")
     before, searched = 10 * 2 * 1, 180 * told["seconds_per_iteration"]
-    assert told["hours_forecast"] * 3600 == pytest.approx(before + searched / 2)
-    assert told["gpu_hours_forecast"] * 3600 == pytest.approx(0.5 * (before + searched))
+    assert told["hours_at_most"] * 3600 == pytest.approx(before + searched / 2)
+    assert told["gpu_hours_at_most"] * 3600 == pytest.approx(0.5 * (before + searched))
     assert told["pretraining_iterations"] == 20
     assert "20 iterations" in rows(told)["pre-training"] and "hours" in rows(told)["GPU"]
     taught = check("curriculum.scoring={choice: [random, model_loss]}", "ranker=knrm")
     assert taught["teacher_iterations"] == 20 and "20 iterations" in rows(taught)["teacher"]
-    assert taught["hours_forecast"] * 3600 == pytest.approx((20 + 180 / 2) * 3)
+    assert taught["hours_at_most"] * 3600 == pytest.approx((20 + 180 / 2) * 3)
 
 
 # -- in words ------------------------------------------------------------------------------------------------------
@@ -193,11 +187,9 @@ def test_the_rows_say_what_a_search_will_do(check: Check) -> None:
     opened = {"plain": ["ranker.name"], "curriculum": ["curriculum.pacing", "curriculum.n", "ranker.name"]}
     assert {arm: told["arms"][arm]["opened"] for arm in opened} == opened
     assert "1/4" in shown["scheduler"] and "1, 4, 16" in shown["scheduler"]
-    assert not shown.keys() & {"priors", "GPU", "steps", "pre-training", "teacher", "budgets"}
-    some = rows(told | {"iterations_at_most": 100, "iterations_expected": 90})["iterations"]
-    assert "100" in some and "90" in some and "90" not in rows(told | {"iterations_expected": 1000})["iterations"]
+    assert not shown.keys() & {"GPU", "pre-training", "teacher"}
     for hours, time in ((2.0, "2.0 hours"), (1.99, "119 min"), (2 / 60, "2 min"), (119 / 3600, "119 s")):
-        assert time in rows(told | {"hours_forecast": hours})["time here"]
+        assert time in rows(told | {"hours_at_most": hours})["time here"]
 
 
 def test_of_another_question_it_speaks_of_no_curriculum(check: Check) -> None:
@@ -216,25 +208,3 @@ def test_the_baseline_has_values_of_all_opened_keys(check: Check) -> None:
     assert told["baseline"] == plain | {"training.lr": pytest.approx(1e-3)}
     other = check("baseline={ranker.name: knrm, curriculum.anti: true}")["baseline"]
     assert (other["ranker.name"], other["curriculum.anti"]) == ("knrm", True)
-
-
-NEVER = {  # words of the note that a scheduler ends no trial
-    "": "asha curriculum.T 0.9 20 1, 3, 9",
-    "curriculum.T={uniform: [.5, .9]}": "asha 1",
-    "curriculum.T=.2;curriculum.weighting=kde;curriculum.m=12": "curriculum.m 12 20",
-    "search.first_rung=20": "rung 20",
-}
-SOMETIMES = ["search.scheduler=none", "search.grace=none", "search.grace=5", "curriculum.T=.4",
-             "search.scheduler=model", "curriculum.T={uniform: [.2, .9]}",
-             "curriculum.pacing={choice: [none, root]}", "training.max_iterations=1"]  # fmt: skip
-
-
-@pytest.mark.parametrize("changed", [*NEVER, *SOMETIMES])
-def test_a_scheduler_that_can_end_no_trial_is_told(changed: str, console: Console) -> None:
-    (console.folder / "late.yaml").write_text(LATE)
-    experiment = load_experiment("late.yaml", changed.split(";") if changed else [])
-    assert len(experiment.notes) == (changed in NEVER)
-    for note in experiment.notes:
-        assert all(word in note for word in NEVER[changed].split())
-        forecast = forecast_of(experiment)
-        assert forecast["iterations_expected"] == forecast["iterations_at_most"]

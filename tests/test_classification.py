@@ -241,11 +241,11 @@ def test_the_form_of_a_folder_tells_the_task(tmp_path: Path) -> None:
 def test_metric_and_loss_follow_the_data_unless_given(tmp_path: Path) -> None:
     pairs = str(pair_folder(tmp_path))
     plain = build("plain", {"data": pairs}, {})
-    assert (plain.metric, plain.base_run.training.loss) == ("accuracy", "cross_entropy")
-    assert build("hinge", {"data": pairs, "training": {"loss": "hinge"}}, {}).base_run.training.loss == "hinge"
+    assert (plain.metric, plain.base.run.training.loss) == ("accuracy", "cross_entropy")
+    assert build("hinge", {"data": pairs, "training": {"loss": "hinge"}}, {}).base.run.training.loss == "hinge"
     space = {"metric": "map", "training": {"loss": {"choice": ["pairwise", "hinge"]}}}
     over = build("over", space, {"data.source": pairs})
-    assert (over.metric, over.base_run.training.loss) == ("accuracy", "cross_entropy")
+    assert (over.metric, over.base.run.training.loss) == ("accuracy", "cross_entropy")
     assert [note.partition(":")[0] for note in over.notes] == ["metric is left out", "training.loss is left out"]
     with pytest.raises(ConfigError, match="'map' judges rankings"):
         build("fixed", {"data": pairs, "metric": "map"}, {})

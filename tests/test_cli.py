@@ -101,8 +101,8 @@ def test_options_are_keys_of_the_experiment() -> None:
         return requested_experiment(options.space, SpaceOptions(**SpaceOptions.given(options)), options.overrides)
 
     made = experiment("--trials", "7", "--max-iterations", "3", "--seed", "5", "--ranker", "knrm")
-    run = made.base_run
-    assert (made.trials, run.training.max_iterations, made.seed, run.ranker["name"]) == (7, 3, 5, "knrm")
+    run = made.base.run
+    assert (made.trials, run.training.max_iterations, made.seed, run.ranker.name) == (7, 3, 5, "knrm")
     assert experiment("--seed", "5", "--set", "seed=9", "--set", "seed=8").seed == 8, "the last one counts"
 
 

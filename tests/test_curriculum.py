@@ -12,8 +12,7 @@ import torch
 
 from tests.support.builders import tiny_data
 from tests.support.scored_data import split_of
-from trainables.config.keys import TrainingRun
-from trainables.config.rules import validated
+from trainables.config.keys import TrainingRun, validated
 from trainables.data.instances import make_instances
 from trainables.training import losses
 from trainables.training.batching import make_weigher, objective

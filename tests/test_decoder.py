@@ -18,8 +18,7 @@ from tests.support.builders import tiny_data
 from tests.support.console import Console
 from tests.support.encoder_folders import save_encoder
 from tests.support.resumed import resumes_exactly
-from trainables.config.keys import TrainingRun
-from trainables.config.rules import validated
+from trainables.config.keys import TrainingRun, validated
 from trainables.config.task_fit import require_fit
 from trainables.core.errors import ConfigError
 from trainables.extras.decoder import DecoderModule

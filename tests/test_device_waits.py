@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from tests.support.builders import tiny_data
 from tests.support.pair_data import load_pairs
 from tests.support.ranker_cases import CASES, SMALL
-from trainables.config.rules import validated
+from trainables.config.keys import validated
 from trainables.data.columns import RankingData
 from trainables.rankers.fast.kernels import AT_ONCE
 from trainables.rankers.fast.packing import GROUP_COST

@@ -21,8 +21,7 @@ from tests.support.ranker_cases import CASES, NETWORKS, SMALL
 from tests.support.terminal import outcomes_of
 from tests.support.training_runs import start_without_dropout
 from tests.support.trec_folder import write_trec_folder
-from trainables.config.keys import TrainingRun
-from trainables.config.rules import validated
+from trainables.config.keys import TrainingRun, validated
 from trainables.training import device
 from trainables.training.device import CONTEXT, SMALLEST, limit_process
 from trainables.training.prepared import PreparedData, prepare

@@ -9,6 +9,7 @@ import pytest
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import ConfigError
 from tune_cl.experiment.load import load_experiment
+from tune_cl.experiment.search_parts import new_scheduler, setup_of
 from tune_cl.schedulers import Scheduler
 from tune_cl.schedulers.asha import Asha
 from tune_cl.schedulers.scheduler import curriculum_grace
@@ -43,11 +44,12 @@ def test_the_end_of_a_curriculum_is_not_rounded_up_for_rounding() -> None:
 
 def test_schedulers_by_name() -> None:
     experiment = load_experiment("quickstart", ["search.scheduler=asha"])
-    scheduler = experiment.scheduler()
+    scheduler = new_scheduler(experiment)
     assert isinstance(scheduler, Asha)
-    assert scheduler.rungs == experiment.rungs == [1, 2, 4, 8]
+    assert scheduler.rungs == setup_of(experiment).rungs == [1, 2, 4, 8]
     assert scheduler.eta == 2
-    never = replace(experiment, search=experiment.search.model_copy(update={"scheduler": "none"})).scheduler()
+    without = replace(experiment, search=experiment.search.model_copy(update={"scheduler": "none"}))
+    never = new_scheduler(without)
     assert type(never) is Scheduler
 
 
@@ -60,11 +62,11 @@ def test_grace_of_a_choice() -> None:
 
 @pytest.mark.parametrize(("grace", "expected"), [("none", [1, 2, 4, 8]), (3, [3, 6]), ("curriculum", [1, 2, 4, 8])])
 def test_rungs_of_an_experiment(grace: object, expected: list[int]) -> None:
-    assert load_experiment("quickstart", [f"search.grace={grace}"]).rungs == expected
+    assert setup_of(load_experiment("quickstart", [f"search.grace={grace}"])).rungs == expected
 
 
 def test_the_first_rung_is_a_key() -> None:
-    assert load_experiment("quickstart", ["search.first_rung=3"]).rungs == [3, 6]
+    assert setup_of(load_experiment("quickstart", ["search.first_rung=3"])).rungs == [3, 6]
 
 
 @pytest.mark.parametrize("scheduler", ["none", "median"])

@@ -48,7 +48,7 @@ print(json.dumps([name for name in heavy if name in sys.modules]))
 NAME_PARTS = """
 import json, sys
 import tune_cl.cli.search, tune_cl.cli.check, tune_cl.cli.look
-from trainables.config.rules import validated
+from trainables.config.keys import validated
 from trainables.data.forms import READERS
 from trainables.rankers import RANKERS
 prefixes, named = json.loads(sys.argv[1])
@@ -58,10 +58,9 @@ print(json.dumps([name for name in sys.modules if name.startswith(tuple(prefixes
 """
 READ_SPACES = """
 import json, sys
-from tune_cl.experiment.forecast import forecast_of
 from tune_cl.experiment.load import load_experiment
 heavy, spaces = json.loads(sys.argv[1])
-assert all(forecast_of(load_experiment(space))["trials"] for space in spaces)
+assert all(load_experiment(space).trials for space in spaces)
 print(json.dumps([name for name in heavy if name in sys.modules]))
 """
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tests.support.builders import tiny_data
 from tests.support.training_runs import make_run, start, start_without_dropout
-from trainables.config.rules import validated
+from trainables.config.keys import validated
 from trainables.core.errors import ConfigError
 from trainables.data.instances import Batch
 from trainables.rankers.ranker import DualEncoder

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from trainables.config.rules import validated
+from trainables.config.keys import validated
 from trainables.core.errors import DataError
 from trainables.core.randomness import generator
 from trainables.data.columns import NO_RANK, Split

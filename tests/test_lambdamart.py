@@ -24,8 +24,7 @@ from tests.support.tree_training import (
     trained,
     tree_run,
 )
-from trainables.config.keys import TrainingRun
-from trainables.config.rules import validated
+from trainables.config.keys import TrainingRun, validated
 from trainables.core.errors import ConfigError, DataError, WorkFailed
 from trainables.data.columns import RankingData
 from trainables.evaluation.metrics import Evaluator

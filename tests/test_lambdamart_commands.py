@@ -12,7 +12,7 @@ import pytest
 from tests.support.confirm_cases import confirm_run
 from tests.support.data_folders import trec_files, write_folder
 from tests.support.letor_data import letor_data, letor_text
-from trainables.config.rules import validated
+from trainables.config.keys import validated
 from trainables.ranker_trainable import RankerTrainable
 from trainables.training.prepared import prepare, prepared_key
 from tune_cl.cli import main
@@ -96,7 +96,7 @@ def test_last_features_that_files_leave_out_are_0(
 def test_the_shipped_space_fits_any_letor_data(shared: Path) -> None:
     experiment = load_experiment("ferro2018", data=str(shared / "ltr" / "mq2008"))
     assert experiment.trials == 17
-    runs = [experiment.training_run(choice) for choice in experiment.space.grid()]
+    runs = [experiment.training(choice) for choice in experiment.space.grid()]
     firsts = {(run.curriculum.subset, run.curriculum.objective_switch) for run in runs}
     assert len(firsts) == 4 and ("none", "none") not in firsts
     assert {run.curriculum.switch for run in runs} == {100, 200, 300, 400}

@@ -13,8 +13,7 @@ import torch
 from tests.support.builders import tiny_data
 from tests.support.console import Console
 from tests.support.scored_data import split_of
-from trainables.config.keys import TrainingRun
-from trainables.config.rules import validated
+from trainables.config.keys import TrainingRun, validated
 from trainables.core.errors import ConfigError
 from trainables.curriculum.negatives import MovingRanks, Negatives, Sources
 from trainables.curriculum.pacing import Schedule

@@ -227,21 +227,21 @@ def test_a_curriculum_and_its_difficulty_go_by_name() -> None:
 
 def test_a_space_of_a_function_has_its_parameters_and_the_keys_of_the_curriculum() -> None:
     made = experiment(SPACE | {"data": "my data", "ranker": "linear"})
-    base = made.base_run
+    base = made.base.run
     assert base.in_force()["parameters.lr"] == pytest.approx(0.05**0.5) and base.in_force()["data.source"] == "my data"
     assert base.in_force()["curriculum.pacing"] == "none" and "curriculum.delta" not in base.in_force()
-    run = made.training_run({"parameters.lr": 0.1})
+    run = made.training({"parameters.lr": 0.1})
     assert pickle.loads(pickle.dumps(run)) == run
     assert run.in_force()["curriculum.delta"] == 0.33 and made.config({"parameters.lr": 0.1}).curriculum_end == 18
     again = from_yaml(made.to_yaml(), objective_of(train))
-    assert again.training_run({"parameters.lr": 0.1}) == run
+    assert again.training({"parameters.lr": 0.1}) == run
     whole = experiment(SPACE | {"parameters": {"lr": {"uniform": [0, 1]}, "flag": {"choice": [True, False]}, "n": 3}})
-    assert whole.base_run.in_force()["parameters.flag"] is True
+    assert whole.base.run.in_force()["parameters.flag"] is True
 
 
 def test_keys_that_do_not_belong_to_a_function() -> None:
     found = problems(SPACE | {"training": {"lr": 0.1}, "ranker": {"vectors": "x"}, "curriculum": {"pacing": "rot"}})
-    assert found["training.lr"].startswith("is a key of our own rankers, which train does not train; parameters.lr")
+    assert "did you mean parameters.lr?" in found["training.lr"]
     assert "ranker.vectors" in found and found["curriculum.pacing"].startswith("unknown value 'rot'")
     assert "none is given; --objective FILE.py:FUNCTION" in problems(SPACE, None)["parameters.lr"]
     assert "is not possible" in problems(SPACE | {"metric": "a?b"})["metric"]

@@ -13,8 +13,7 @@ from scipy.special import expit, softmax
 
 from tests.support.builders import tiny_data
 from tests.support.scored_data import make_data, scored_of
-from trainables.config.keys import TrainingRun
-from trainables.config.rules import validated
+from trainables.config.keys import TrainingRun, validated
 from trainables.core.errors import ConfigError
 from trainables.curriculum.scoring import OTHER_TEACHERS, SCORINGS, Scored
 from trainables.data.columns import RankingData, required_split

@@ -10,6 +10,8 @@ import pytest
 from search_spaces import SPACES
 from trainables.rankers import RANKERS
 from tune_cl.experiment.load import load_experiment
+from tune_cl.experiment.readers import scorings_of
+from tune_cl.experiment.search_parts import setup_of
 
 PENHA = {"loss": "pointwise", "negatives": 1, "lr": 5e-5, "schedule": "linear", "batch_size": 32, "max_length": 128}
 MACAVANEY = {"loss": "pairwise", "lr": 2e-5, "clip": math.inf, "batch_size": 16, "batches_per_iteration": 32}
@@ -20,15 +22,15 @@ STAGES = ("subset", "objective_switch", "switch")
 @pytest.mark.parametrize("name", SPACES)
 def test_a_space_that_tunes_nothing_for_plain_training_says_so(name: str) -> None:
     experiment = load_experiment(name)
-    assert ("plain training as given" in experiment.description) == (not experiment.shared_leaves)
+    assert ("plain training as given" in experiment.description) == (not experiment.shared_space.parameters)
 
 
 def test_all_scorings_of_the_paper_at_one_pace() -> None:
     experiment = load_experiment("penha2020_scoring")
-    assert experiment.trials == 9 and len(experiment.scorings) == 8
-    run = experiment.training_run({"curriculum.scoring": "model_margin"})
+    assert experiment.trials == 9 and len(scorings_of(experiment)) == 8
+    run = experiment.training({"curriculum.scoring": "model_margin"})
     assert (run.curriculum.pacing, run.curriculum.n, run.curriculum.delta, run.curriculum.T) == ("root", 2, 0.33, 0.9)
-    assert experiment.base_run.curriculum.pacing == "none" and not run.curriculum.anti
+    assert experiment.base.run.curriculum.pacing == "none" and not run.curriculum.anti
 
 
 def test_every_heuristic_with_every_end() -> None:
@@ -36,7 +38,7 @@ def test_every_heuristic_with_every_end() -> None:
     combinations = {(c["curriculum.weighting"], c["curriculum.m"]) for c in experiment.space.grid()}
     assert {m for _, m in combinations} == {1, 5, 10, 20, 50, 100} and len(combinations) == 18
     assert {name for name, _ in combinations} == {"reciprocal_rank", "normalized_score", "kde"}
-    assert experiment.base_run.curriculum.weighting == "none"
+    assert experiment.base.run.curriculum.weighting == "none"
 
 
 def test_every_ranker_is_trained_plainly_and_under_each_curriculum() -> None:
@@ -45,7 +47,7 @@ def test_every_ranker_is_trained_plainly_and_under_each_curriculum() -> None:
     rankers = {choice["ranker.name"] for choice in choices}
     others = {"bert", "bi_encoder", "decoder", "lambdamart"}
     assert rankers == set(RANKERS) - others and len(choices) == 5 * len(rankers)
-    assert {choice["ranker.name"] for choice in experiment.plain_space.grid()} == rankers
+    assert {choice["ranker.name"] for choice in experiment.shared_space.grid()} == rankers
     assert experiment.arm_trials == {"plain": len(rankers), "curriculum": len(choices)}
     assert not any(experiment.config(choice).is_plain for choice in choices)
 
@@ -55,10 +57,10 @@ def test_the_pacing_study_is_that_of_the_paper() -> None:
     fixed negative, δ .33, T 90 % of the steps; root 2, the pacing of the main table, comes first."""
     for name in ("penha2020_pacing", "penha2020_scoring"):
         experiment = load_experiment(name)
-        run = experiment.base_run
+        run = experiment.base.run
         assert run.training.model_copy(update=PENHA) == run.training, name
         assert (run.curriculum.delta, run.curriculum.T) == (0.33, 0.9)
-        assert (run.ranker["name"], run.ranker["model"], run.metric) == ("bert", "bert-base-uncased", "map")
+        assert (run.ranker.name, run.ranker.model, run.metric) == ("bert", "bert-base-uncased", "map")
         assert experiment.search.scheduler == "none" and experiment.search.searcher == "grid"
         assert run.training.max_iterations * run.training.batches_per_iteration * 32 / 34_600 == pytest.approx(
             3, abs=0.1
@@ -81,7 +83,7 @@ def test_the_weighting_studies_are_those_of_the_paper() -> None:
     """MacAvaney et al. 2020: up to 130 iterations of 32 batches of 16 pairs, patience 15, no clipping, rate 2e-5; the
     first points are each heuristic with m = 20, as in the authors' code."""
     for name in ("macavaney2020_curricula", "macavaney2020_end"):
-        training = load_experiment(name).base_run.training
+        training = load_experiment(name).base.run.training
         assert training.model_copy(update=MACAVANEY) == training, name
     curricula = load_experiment("macavaney2020_curricula")
     heuristics = ("reciprocal_rank", "normalized_score", "kde")
@@ -103,22 +105,22 @@ def test_the_studies_of_trees_are_those_of_the_paper() -> None:
     rates, leaves = ({choice[key] for choice in plain.space.grid()} for key in ("training.lr", "ranker.leaves"))
     assert (rates, leaves) == ({0.01, 0.05, 0.1, 0.5}, {8, 16, 32, 64}) and plain.trials == 17
     for experiment in (staged, plain):
-        run = experiment.base_run
-        assert (run.training.lr, run.ranker["leaves"], run.metric) == (0.05, 64, "ndcg@10")
-        assert run.training.max_iterations * run.ranker["trees_per_iteration"] == 500
+        run = experiment.base.run
+        assert (run.training.lr, run.ranker.leaves, run.metric) == (0.05, 64, "ndcg@10")
+        assert run.training.max_iterations * run.ranker.trees_per_iteration == 500
         assert run.training.patience == run.training.max_iterations and run.curriculum.subset == "none"
     assert staged.value("curriculum.subset_share") == 0.25
 
 
 def test_the_similarity_study_has_the_rank_hinge() -> None:
-    training = load_experiment("similarity_learning").base_run.training
+    training = load_experiment("similarity_learning").base.run.training
     assert (training.loss, training.margin) == ("hinge", 1)
 
 
 def test_the_quickstart_judges_no_trial_inside_its_curriculum() -> None:
     """At iterations 1, 2, 4 and 8, but not before the trial's own T and m are over."""
     experiment = load_experiment("quickstart")
-    assert experiment.rungs == [1, 2, 4, 8] and experiment.search.grace == "curriculum"
+    assert setup_of(experiment).rungs == [1, 2, 4, 8] and experiment.search.grace == "curriculum"
     slow = {
         "curriculum.pacing": "linear",
         "curriculum.T": 0.4,

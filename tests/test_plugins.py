@@ -15,7 +15,7 @@ from tests.support.data_folders import write_folder
 from tests.support.letor_data import letor_data, letor_text
 from tests.support.plugins import LENGTH, LINEAR, unload, written
 from tests.support.scored_data import make_data, scored_of
-from trainables.config.rules import validated
+from trainables.config.keys import validated
 from trainables.core import plugins
 from trainables.core.errors import ConfigError
 from trainables.core.registry import REGISTRIES

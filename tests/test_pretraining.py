@@ -15,8 +15,7 @@ from tests.support.builders import tiny_data
 from tests.support.data_folders import FORMS, write_folder
 from tests.support.resumed import resumes_exactly
 from tests.support.trec_folder import write_trec_folder
-from trainables.config.keys import TrainingRun
-from trainables.config.rules import validated
+from trainables.config.keys import TrainingRun, validated
 from trainables.core.errors import ConfigError, DataError
 from trainables.data import load_data
 from trainables.data.columns import RankingData
@@ -199,12 +198,12 @@ def test_the_trials_of_a_search_share_one_start_a_ranker(
     prepared = completed(experiment, untrained(experiment))
     assert len(trained) == 1 and len(prepared) == 2
     chosen = {"training.lr": 1e-3, "training.loss": "hinge", "training.pretrain_data": str(source)}
-    run = experiment.training_run(chosen)
+    run = experiment.training(chosen)
     made = prepared[prepared_key(run)]
     assert made.start is not None and trained[0].training.lr == 2e-3 and trained[0].training.loss == "pairwise"
     training = make_training(run, made, device="cpu")
     np.testing.assert_array_equal(trained_state(training.module)["score.weight"], made.start["score.weight"])
-    plain = experiment.training_run(chosen | {"training.pretrain_data": None})
+    plain = experiment.training(chosen | {"training.pretrain_data": None})
     assert prepared[prepared_key(plain)].start is None
     assert len(trained) == 1
 

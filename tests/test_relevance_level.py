@@ -20,8 +20,7 @@ from tests.support.trec_folder import write_trec_folder
 from tests.support.tree_training import prepared_of, tree_run
 from trainables.baselines.lexical import Bm25Baseline
 from trainables.baselines.ranking import grid_best, rank
-from trainables.config.keys import TrainingRun
-from trainables.config.rules import validated
+from trainables.config.keys import TrainingRun, validated
 from trainables.curriculum.scoring import CODE, SCORINGS
 from trainables.curriculum.subset import SUBSETS, Labelled
 from trainables.data.columns import RankingData

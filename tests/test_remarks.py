@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from optuna.distributions import FloatDistribution, IntDistribution
 
 from tests.support.builders import tiny_data
 from tests.support.report_cases import SPACE, Case
@@ -16,7 +17,7 @@ from trainables.training.trainer import Training
 from tune_cl.history.state import experiment_of, replay
 from tune_cl.results import Remark
 from tune_cl.search.remarks import Fall, endless, fall_of, grouped, idle, in_count, range_to_try, remarks
-from tune_cl.space.parameters import Choice, Integer, Leaf, LogUniform, Uniform
+from tune_cl.space.parameters import Parameter, choice
 
 
 @pytest.mark.parametrize(
@@ -38,22 +39,22 @@ def test_a_curve_that_falls_by_half_and_comes_back(curve: list[float], fall: Fal
 @pytest.mark.parametrize(
     ("leaf", "value", "wider"),
     [
-        (Choice(options=(1e-3, 3e-4, 3e-3)), 3e-3, (1e-3, 9e-3)),
-        (Choice(options=(1e-3, 3e-4, 3e-3)), 1e-3, None),
-        (Choice(options=(1e-3, 1e-2)), 1e-2, None),  # two values are not a range
-        (Choice(options=("a", "b", "c")), "a", None),
-        (Choice(options=(True, False, True)), True, None),
-        (LogUniform(low=1e-4, high=1e-2), 9.9e-3, (1e-3, 0.1)),
-        (LogUniform(low=1e-4, high=1e-2), 1e-3, None),
-        (Uniform(low=0.2, high=0.6), 0.6, (0.4, 0.8)),
-        (Uniform(low=0.2, high=0.6, step=0.1), 0.2, (0.1, 0.3)),
-        (Integer(low=2, high=8, step=2), 8, (6, 10)),
-        (Integer(low=1, high=5), 1, None),  # the key itself ends there
-        (Choice(options=(2, 4, float("inf"))), float("inf"), None),
+        (choice(1e-3, 3e-4, 3e-3), 3e-3, (1e-3, 9e-3)),
+        (choice(1e-3, 3e-4, 3e-3), 1e-3, None),
+        (choice(1e-3, 1e-2), 1e-2, None),  # two values are not a range
+        (choice("a", "b", "c"), "a", None),
+        (choice(True, False, True), True, None),
+        (Parameter(FloatDistribution(1e-4, 1e-2, log=True)), 9.9e-3, (1e-3, 0.1)),
+        (Parameter(FloatDistribution(1e-4, 1e-2, log=True)), 1e-3, None),
+        (Parameter(FloatDistribution(0.2, 0.6)), 0.6, (0.4, 0.8)),
+        (choice(0.2, 0.3, 0.4, 0.5, 0.6), 0.2, (0.1, 0.3)),
+        (choice(2, 4, 6, 8), 8, (6, 10)),
+        (Parameter(IntDistribution(1, 5)), 1, None),  # the key itself ends there
+        (choice(2, 4, float("inf")), float("inf"), None),
     ],
 )
 def test_a_value_at_the_end_of_its_range_has_a_range_to_try(
-    leaf: Leaf, value: Any, wider: tuple[float, float] | None
+    leaf: Parameter, value: Any, wider: tuple[float, float] | None
 ) -> None:
     assert range_to_try(leaf, value, lambda other: other > 0) == (wider and pytest.approx(wider))
 

@@ -12,7 +12,7 @@ import pytest
 from tests.support.builders import tiny_data
 from tests.support.training_runs import make_run, start
 from tests.support.trec_folder import write_trec_folder
-from trainables.config.rules import validated
+from trainables.config.keys import validated
 from trainables.core.errors import ConfigError
 from trainables.data import load_data
 from trainables.data.columns import RankingData, Split

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator
 from statistics import mean, median
 
 import pytest
+from optuna.distributions import FloatDistribution, IntDistribution
 
 from trainables.core.errors import ConfigError
 from trainables.core.randomness import generator
 from tune_cl.experiment.load import load_experiment
+from tune_cl.experiment.search_parts import new_sampler
 from tune_cl.samplers import (
     SEARCHERS,
     GpSampler,
@@ -21,23 +23,23 @@ from tune_cl.samplers import (
     TpeSampler,
     TrialResult,
 )
-from tune_cl.space.parameters import Choice, Integer, LogUniform, Uniform
+from tune_cl.space.parameters import Parameter, choice
 from tune_cl.space.space import Flat, Space, identity
 
 SPACE = Space(
     {
-        "pacing": Choice(options=("linear", "root", "step")),
-        "n": Choice(options=(2, 5, 10), when={"pacing": ("root",)}),
-        "T": Uniform(low=0.1, high=1, when={"pacing": ("root", "linear")}),
-        "lr": LogUniform(low=1e-5, high=1e-1),
-        "size": Integer(low=1, high=64),
+        "pacing": choice("linear", "root", "step"),
+        "n": choice(2, 5, 10, when={"pacing": ("root",)}),
+        "T": Parameter(FloatDistribution(0.1, 1), {"pacing": ("root", "linear")}),
+        "lr": Parameter(FloatDistribution(1e-5, 1e-1, log=True)),
+        "size": Parameter(IntDistribution(1, 64)),
     }
 )
 FINITE = Space(
     {
-        "delta": Uniform(low=0.2, high=0.4, step=0.1),
-        "pacing": Choice(options=("linear", "root")),
-        "n": Choice(options=(2, 5), when={"pacing": ("root",)}),
+        "delta": choice(0.2, 0.3, 0.4),
+        "pacing": choice("linear", "root"),
+        "n": choice(2, 5, when={"pacing": ("root",)}),
     }
 )
 MAKERS: dict[str, Callable[[int], Sampler]] = {
@@ -116,8 +118,8 @@ def test_seeds_decide(name: str) -> None:
 def test_conditional_parameters_are_absent_where_their_condition_is_false(name: str) -> None:
     answers = search(MAKERS[name](0), 12 if name == "gp" else 30, [])
     for point in answers:
-        assert set(point) == {key for key in SPACE.leaves if SPACE.exists(key, point)}
-        assert all(SPACE.leaves[key].allows(point[key]) for key in point)
+        assert set(point) == {key for key in SPACE.parameters if SPACE.exists(key, point)}
+        assert all(SPACE.parameters[key].allows(point[key]) for key in point)
     assert any("n" in point for point in answers) or name == "grid"
 
 
@@ -147,7 +149,9 @@ def test_a_finite_space_is_tried_once_and_then_exhausted(make: Callable[[Space, 
 
 
 def test_a_model_that_keeps_to_one_corner_tries_nothing_twice() -> None:
-    space = Space({"a": Uniform(low=0.2, high=0.6), "b": LogUniform(low=1e-5, high=1e-2)})
+    space = Space(
+        {"a": Parameter(FloatDistribution(0.2, 0.6)), "b": Parameter(FloatDistribution(1e-5, 1e-2, log=True))}
+    )
     sampler, seen = GpSampler(space, 0), []
     for number in range(1, 21):
         point = sampler.ask(number)
@@ -160,7 +164,7 @@ def test_a_model_that_keeps_to_one_corner_tries_nothing_twice() -> None:
 
 @pytest.mark.slow
 def test_a_large_space_is_not_walked_while_chance_finds_something_new(monkeypatch: pytest.MonkeyPatch) -> None:
-    space = Space({f"k{i}": Integer(low=1, high=20) for i in range(6)})
+    space = Space({f"k{i}": Parameter(IntDistribution(1, 20)) for i in range(6)})
     monkeypatch.setattr(Space, "grid", lambda self: pytest.fail("64 million combinations are walked"))
     sampler = GpSampler(space, 0)
     for number in range(1, 16):
@@ -241,16 +245,22 @@ def test_tpe_finds_better_configurations_than_random_search() -> None:
 
 def test_samplers_by_name() -> None:
     experiments = {name: load_experiment("penha2020_pacing", [f"search.searcher={name}"]) for name in SEARCHERS}
-    kinds = {name: type(experiment.sampler()) for name, experiment in experiments.items()}
+    kinds = {name: type(new_sampler(experiment)) for name, experiment in experiments.items()}
     assert kinds == {"random": RandomSampler, "grid": GridSampler, "tpe": TpeSampler, "gp": GpSampler}
 
 
 def test_models_start_as_they_are_told() -> None:
-    tpe = load_experiment("penha2020_pacing", ["search.searcher=tpe", "search.startup_trials=3"]).sampler()
+    tpe = new_sampler(load_experiment("penha2020_pacing", ["search.searcher=tpe", "search.startup_trials=3"]))
     assert isinstance(tpe, TpeSampler) and tpe.startup_trials == 3
 
 
-NUMBERS = Space({"x": Uniform(low=0, high=1), "lr": LogUniform(low=1e-5, high=1e-1), "size": Integer(low=1, high=64)})
+NUMBERS = Space(
+    {
+        "x": Parameter(FloatDistribution(0, 1)),
+        "lr": Parameter(FloatDistribution(1e-5, 1e-1, log=True)),
+        "size": Parameter(IntDistribution(1, 64)),
+    }
+)
 
 
 def numeric(point: Flat) -> float:
@@ -323,12 +333,12 @@ def test_no_trial_repeats_the_baseline_or_another_under_a_key_that_nothing_reads
         "search": {"searcher": searcher, "startup_trials": 2},
     }
     experiment = load_experiment(space)
-    sampler = experiment.sampler()
-    runs = [experiment.base_run]
+    sampler = new_sampler(experiment)
+    runs = [experiment.base.run]
     for number in range(1, 7):
         point = sampler.ask(number)
         assert point is not None
-        runs.append(experiment.training_run(point))
+        runs.append(experiment.training(point))
         sampler.replay(number, point)
         sampler.tell(number, {1: 0.1 * number}, "completed")
     assert len({repr(run.in_force()) for run in runs}) == 7

@@ -5,18 +5,19 @@ from __future__ import annotations
 from statistics import mean
 
 import pytest
+from optuna.distributions import FloatDistribution
 
 from trainables.core.randomness import generator
 from tune_cl.samplers import SEARCHERS, GpSampler, TpeSampler
 from tune_cl.samplers.modelled import ModelSampler
 from tune_cl.schedulers import Decision, Setup
 from tune_cl.schedulers.asha import Asha
-from tune_cl.space.parameters import Uniform
+from tune_cl.space.parameters import Parameter
 from tune_cl.space.space import Flat, Space
 
 pytestmark = pytest.mark.slow
 
-PLANE = Space({"x": Uniform(low=0, high=1), "y": Uniform(low=0, high=1)})
+PLANE = Space({"x": Parameter(FloatDistribution(0, 1)), "y": Parameter(FloatDistribution(0, 1))})
 STARTUP = 8
 LEARNERS: dict[str, tuple[type[ModelSampler], int]] = {
     "tpe": (TpeSampler, 48),

@@ -14,8 +14,7 @@ import pytest
 
 from tests.support.builders import tiny_data
 from tests.support.trec_folder import write_trec_folder
-from trainables.config.keys import TrainingRun
-from trainables.config.rules import validated
+from trainables.config.keys import TrainingRun, validated
 from trainables.core import cache
 from trainables.core.cache import cache_root, cached_resumable
 from trainables.data.columns import RankingData, required_split

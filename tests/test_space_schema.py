@@ -29,7 +29,10 @@ def test_the_shipped_spaces_name_the_schema_beside_them_and_fit(schema: Draft202
     ("space", "fits"),
     [
         ({"training": {"lr": [1e-3, 1e-4], "negative_ranks": [1, 5]}, "data": "docstrings", "ranker": "knrm"}, True),
-        ({"curriculum.teacher.ranker": "bert", "parameters.depth": {"int": [1, 3]}, "baseline": ["training.lr"]}, True),
+        (
+            {"curriculum.teacher.ranker": "bert", "parameters.depth": {"int": [1, 3]}, "baseline": {"training.lr": 1}},
+            True,
+        ),
         ({"curriculum": {"m": "inf", "negatives.pacing": "linear"}, "search": {"resources.gpu": 0.5}}, True),
         ({"training": {"lrr": 1e-3}}, False),
         ({"training.lr": {"uniform": [1e-4]}}, False),

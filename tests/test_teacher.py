@@ -12,8 +12,7 @@ import pytest
 
 from tests.support.builders import tiny_data
 from tests.support.resumed import resumes_exactly
-from trainables.config.keys import CurriculumConfig, TrainingRun
-from trainables.config.rules import validated
+from trainables.config.keys import CurriculumConfig, TrainingRun, validated
 from trainables.core.errors import ConfigError, DataError
 from trainables.curriculum.scoring import difficulty
 from trainables.data.columns import RankingData, required_split
@@ -65,7 +64,7 @@ def test_the_teacher_is_the_plain_training_under_its_own_keys() -> None:
     smooth = run.training.model_copy(update={"loss": "cross_entropy", "label_smoothing": 0.1})
     assert teacher_run(run.model_copy(update={"training": smooth})) == plain, "which validated as pointwise, unsmoothed"
     assert (plain.training.loss, plain.training.lr, plain.training.max_iterations) == ("pointwise", 0.5, 7)
-    assert (plain.ranker["filters"], plain.seed) == (128, 5)
+    assert (plain.ranker.model_dump()["filters"], plain.seed) == (128, 5)
     same = teacher_run(make_run())
     assert same.ranker == make_run().ranker and same.training.lr == 1e-2 and same.training.batch_size == 8
 

@@ -18,7 +18,7 @@ from tests.support.builders import tiny_data
 from tests.support.console import Console
 from tests.support.trec_folder import write_trec_folder
 from tests.support.zoo import model2vec
-from trainables.config.rules import validated
+from trainables.config.keys import validated
 from trainables.core.errors import ConfigError
 from trainables.rankers.encoders import encoder_version, train_wordpiece
 from trainables.rankers.folder import read_folder

@@ -15,8 +15,7 @@ import transformers
 from tests.support.builders import tiny_data
 from tests.support.zoo import DOCUMENTS, MAKERS, PAIRS, QUERY
 from tests.support.zoo_table import EQUAL, NEW, OWN, RANKERS, TABLE
-from trainables.config.keys import TrainingRun
-from trainables.config.rules import validated
+from trainables.config.keys import TrainingRun, validated
 from trainables.core.errors import ConfigError, DataError
 from trainables.extras.prompt import DecoderSettings, Prompt
 from trainables.rankers import load_ranker

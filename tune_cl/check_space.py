@@ -11,11 +11,11 @@ from trainables.core.machine import usable_cpus
 from trainables.core.prose import say
 from trainables.curriculum.scoring import EARLY_ITERATIONS, EARLY_TEACHERS, FOLDS
 from tune_cl.experiment.experiment import Arm, Experiment
-from tune_cl.experiment.forecast import ArmPlan, Span, arms_of, forecast_of, within_budgets
+from tune_cl.experiment.readers import distinct_rankers, teachers_of
 from tune_cl.experiment.search_keys import SearchConfig
+from tune_cl.experiment.search_parts import ArmPlan, arms_of, compares_inside_curricula, setup_of
 from tune_cl.schedulers import SCHEDULERS
 from tune_cl.space.space import Flat
-from tune_cl.space.space_files import on_a_line
 
 DECIDING = (  # keys of which each value has a speed of its own
     "ranker.name",
@@ -31,14 +31,12 @@ class SpaceCheck:
     """The fields of `tune-cl check --json`.
 
     parameters, conditional, combinations   searched keys, those that depend on others, and points; None if continuous
-    steps, priors                           of keys that have them, in words
-    points                                  configurations of `search.points`
-    iterations_at_most, iterations_expected of all trials
+    points                                  published curricula that are tried first
+    iterations_at_most                      of all trials
     judged                                  when the scheduler compares trials, in words; None if it never does
     baseline, plain                         the default's values; what curricula are compared with, in words
     pretraining_iterations, teacher_iterations  before the first trial
-    seconds_per_iteration, hours_forecast, gpu_hours_forecast  None where they cannot be measured
-    budgets, ends_by                        what may end the search early, and what will by this forecast
+    seconds_per_iteration, hours_at_most, gpu_hours_at_most  None where they cannot be measured; under `search.hours`
     """
 
     space: str
@@ -49,13 +47,10 @@ class SpaceCheck:
     parameters: int
     conditional: int
     combinations: int | None
-    steps: list[str]
-    priors: list[str]
     points: int
     arms: Mapping[Arm, ArmPlan]
     trials: int
     iterations_at_most: int
-    iterations_expected: int
     searcher: str
     scheduler: str
     judged: str | None
@@ -65,17 +60,15 @@ class SpaceCheck:
     over_curricula: bool
     plain: str
     at_a_time: int
-    budgets: Mapping[str, float]
     pretraining_iterations: int = 0
     teacher_iterations: int = 0
     seconds_per_iteration: float | None = None
-    hours_forecast: float | None = None
-    gpu_hours_forecast: float | None = None
-    ends_by: str | None = None
+    hours_at_most: float | None = None
+    gpu_hours_at_most: float | None = None
 
 
 def check_space(experiment: Experiment) -> SpaceCheck:
-    """Checks a space against its data and forecasts its cost from a few steps, measured on this machine; without
+    """Checks a space against its data and bounds its cost by a few steps, measured on this machine; without
     seconds where it trains by a user's function, which alone could tell."""
     if experiment.objective:
         for note in experiment.notes:
@@ -87,33 +80,28 @@ def check_space(experiment: Experiment) -> SpaceCheck:
 def unmeasured(experiment: Experiment) -> SpaceCheck:
     """What a search of the space does, without its data and seconds."""
     space, search, at_a_time = experiment.space, experiment.search, _at_a_time(experiment.search)
-    forecast = forecast_of(experiment)
     return SpaceCheck(
         space=experiment.name,
         data=experiment.value("data.source"),
         rankers=experiment.rankers,
         metric=experiment.metric,
         max_iterations=experiment.max_iterations,
-        parameters=len(space.leaves),
-        conditional=sum(bool(leaf.when) for leaf in space.leaves.values()),
+        parameters=len(space.parameters),
+        conditional=sum(bool(leaf.when) for leaf in space.parameters.values()),
         combinations=space.combinations(),
-        steps=[f"{key}: {steps}" for key, steps in space.steps.items()],
-        priors=[f"{key}: {on_a_line(prior)}" for key, prior in space.priors.items()],
-        points=len(search.first),
+        points=len(experiment.points),
         arms=arms_of(experiment),
         searcher=search.searcher,
         scheduler=search.scheduler,
         judged=_compared_when(experiment),
         reduction_factor=search.reduction_factor,
-        rungs=experiment.rungs if SCHEDULERS[search.scheduler].has_rungs else [],
-        baseline=experiment.baseline_values(),
+        rungs=setup_of(experiment).rungs if SCHEDULERS[search.scheduler].has_rungs else [],
+        baseline=experiment.base.point,
         over_curricula=experiment.varies_curricula,
         plain=experiment.plain_words,
         at_a_time=at_a_time,
-        budgets=search.budgets,
-        trials=forecast["trials"],
-        iterations_at_most=forecast["iterations_at_most"],
-        iterations_expected=forecast["iterations_expected"],
+        trials=experiment.trials,
+        iterations_at_most=experiment.trials * experiment.max_iterations,
     )
 
 
@@ -133,7 +121,7 @@ def _measured(experiment: Experiment) -> SpaceCheck:
     prepared = by_key[prepared_key(run)]
     seconds = pace(run, prepared)
     teacher = teacher_run(run, prepared.data.task)
-    missing = [need for need in experiment.teachers if need not in prepared.teachers]
+    missing = [need for need in teachers_of(experiment) if need not in prepared.teachers]
     teaching = sum(_teacher_iterations(need, teacher.training.max_iterations) for need in missing)
     notes = [*experiment.notes, *speed_note(experiment)]  # printed only now that the data is known to fit
     if resources.gpu and device == "cpu" and not run.on_cpu:
@@ -158,34 +146,25 @@ def _teacher_iterations(need: str, most: int) -> int:
 
 
 def _with_cost(check: SpaceCheck, experiment: Experiment, seconds: float, before: float) -> SpaceCheck:
-    """With the cost of the search, and the budget that ends it. `before`: hours before the first trial, which no budget
-    counts."""
-    search, iterations = experiment.search, check.iterations_expected
-    span, within = span_of(seconds, experiment, iterations, check.at_a_time)
+    """With the cost of the search if no trial is stopped early. `before`: hours before the first trial, which
+    `search.hours` does not count."""
+    training = check.iterations_at_most * seconds / 3600
+    hours = training / min(check.at_a_time, check.trials)
+    limit = experiment.search.hours or hours
+    share = min(1.0, limit / hours) if hours else 1.0
+    gpu = experiment.search.resources.gpu
     return replace(
         check,
-        iterations_expected=within,
         seconds_per_iteration=seconds,
-        hours_forecast=before + span.hours,
-        gpu_hours_forecast=before * search.resources.gpu + span.training * search.resources.gpu,
-        ends_by=span.ends,
+        hours_at_most=before + share * hours,
+        gpu_hours_at_most=gpu * (before + share * training),
     )
-
-
-def span_of(seconds: float, experiment: Experiment, iterations: int, concurrent: int) -> tuple[Span, int]:
-    """The hours of a search whose trials would make so many iterations, `concurrent` at a time, if its budget lets
-    them, and the iterations within the budget. `seconds`: an iteration's."""
-    hours, most = iterations * seconds / 3600, experiment.max_iterations
-    longest = min(iterations, most) * seconds / 3600  # the default's training, in one process
-    filled = min(concurrent, hours / longest) if longest else concurrent  # on average; no more than there are trials
-    span = within_budgets(experiment.search, hours, most * seconds / 3600, filled)
-    return span, round(iterations * span.training / hours) if span.ends else iterations
 
 
 def speed_note(experiment: Experiment) -> list[str]:
     """A note if trials differ in speed."""
-    opened = [key for key in DECIDING if key in experiment.space.leaves]
-    what = "the forecast has the default's speed, and trials differ in it"
+    opened = [key for key in DECIDING if key in experiment.space.parameters]
+    what = "the time is by the default's speed, and trials differ in it"
     return [f"{', '.join(opened)}: {what}"] if opened else []
 
 
@@ -193,7 +172,7 @@ def _pretrained(experiment: Experiment) -> list[TrainingRun]:
     """A training for each pre-training; pre-trainings run one after another before the first trial."""
     from trainables.training.prepared import prepared_key
 
-    runs = {prepared_key(run): run for run in experiment.distinct_rankers()}
+    runs = {prepared_key(run): run for run in distinct_rankers(experiment)}
     return [run for run in runs.values() if run.training.pretrain_data is not None]
 
 
@@ -208,7 +187,7 @@ def _compared_when(experiment: Experiment) -> str | None:
     search = experiment.search
     if search.scheduler == "none":
         return None
-    if experiment.compares_inside_curricula:
+    if compares_inside_curricula(experiment):
         return "after every iteration" + ", inside its curriculum too" * experiment.varies_curricula
     if isinstance(search.grace, int):
         return f"not before iteration {search.grace}"

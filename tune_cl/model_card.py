@@ -21,7 +21,6 @@ from trainables.config.keys import TrainingRun
 from trainables.core.files import read_text, write_text
 from trainables.data.columns import RankingData
 from trainables.data.forms import HUB
-from trainables.rankers import ranker_settings
 from trainables.rankers.hub import file_of
 from trainables.rankers.settings import TINY
 from trainables.training.ranker_folder import CONFIG, HUB_NAME, OWN, is_shared_form
@@ -88,7 +87,7 @@ def _split(card: str) -> tuple[dict[str, Any], str]:
 def _header(folder: Path, facts: Facts) -> dict[str, Any]:
     """What model hubs read. The license is that of the model that training began with, where its card names one."""
     run, shared = facts.run, is_shared_form(folder)
-    embeds = ranker_settings(run.ranker).embeds
+    embeds = run.ranker.embeds
     kind = "sentence-similarity" if embeds else "text-ranking"
     task = "text-classification" if run.metric == "accuracy" else kind
     form = ["sentence-transformers" if embeds else "cross-encoder"] if shared else []
@@ -97,7 +96,7 @@ def _header(folder: Path, facts: Facts) -> dict[str, Any]:
         "library_name": "sentence-transformers" if shared else "tune_cl",
         "pipeline_tag": task,
         "tags": ["tune_cl", "curriculum-learning", *form],
-        **_of_start(str(run.ranker.get("model", TINY))),
+        **_of_start(str(getattr(run.ranker, "model", TINY))),
         **({"datasets": [dataset]} if dataset else {}),
         "model-index": [{"name": folder.name, "results": _model_index(facts, task, dataset)}],
     }
@@ -137,18 +136,18 @@ def _model_index(facts: Facts, task: str, dataset: str | None) -> list[dict[str,
 
 
 def _body(folder: Path, facts: Facts) -> str:
-    run, settings = facts.run, ranker_settings(facts.run.ranker)
+    run, settings = facts.run, facts.run.ranker
     packages = [f"{package} {number}" for package, number in versions(PACKAGES).items() if number]
     configuration = [(f"`{key}`", f"`{_short(value)}`") for key, value in _named(run.in_force()).items()]
     return CARDS.get_template("card.md").render(
-        name=run.ranker["name"],
+        name=run.ranker.name,
         folder=folder.name,
         data=facts.data.name,
         features=run.reads == "features",
         shared=is_shared_form(folder),
         embeds=settings.embeds,
-        own_head=run.ranker.get("head") == "cls",
-        passages=run.ranker.get("passages") == "average",
+        own_head=getattr(run.ranker, "head", "") == "cls",
+        passages=getattr(run.ranker, "passages", "") == "average",
         max_length=run.training.max_length,
         source=_named(run.data.source),
         digest=facts.data.digest,

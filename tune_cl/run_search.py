@@ -18,7 +18,8 @@ from trainables.core.plugins import plugins_of, require_sendable
 from trainables.core.prose import say
 from trainables.data import form_of
 from tune_cl.experiment.experiment import Arm, Experiment
-from tune_cl.experiment.forecast import arms_of
+from tune_cl.experiment.readers import teachers_of
+from tune_cl.experiment.search_parts import arms_of
 from tune_cl.history.events import ArmPlanned, LabelFreeEvent, SearchEvent
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import TRIALS, SearchFolder, has_event, name_exists, stopped, stops
@@ -166,9 +167,9 @@ def _run(
         journal.append(cast(LabelFreeEvent, {"event": "label_free", **label_free, "time": time.time()}))
     with ray_session(address, search_folder.command("resume", address)):
         track()
-        trials, iterations = experiment.trials, experiment.base_run.training.max_iterations
+        trials, iterations = experiment.trials, experiment.base.run.training.max_iterations
         with panel(trials, iterations, before) as progress:
-            on_cpu = experiment.base_run.on_cpu
+            on_cpu = experiment.base.run.on_cpu
             concurrency = Concurrency(
                 limits.resources, limits.max_concurrent, address is not None, progress.say, on_cpu
             )
@@ -197,7 +198,7 @@ def _replicate(
     if not runs:
         return
     noisy = draws_noise(experiment)
-    if not experiment.objective and (experiment.teachers or noisy):  # drawn anew, as in a confirmation
+    if not experiment.objective and (teachers_of(experiment) or noisy):  # drawn anew, as in a confirmation
         inputs = inputs_of(experiment, judged_on=SPLIT)
         inputs.complete(address, noisy)
         if noisy:
@@ -225,15 +226,15 @@ def _close(search: SearchDriver, artifacts: Artifacts) -> None:
 
 
 def _search_event(experiment: Experiment, search_folder: SearchFolder, inputs: Inputs) -> SearchEvent:
-    run = experiment.base_run
+    run = experiment.base.run
     return {
         "event": "search",
         "name": search_folder.name,
         "space": experiment.name,
         "data": inputs.fingerprint(),
-        "ranker": run.ranker["name"],
+        "ranker": run.ranker.name,
         "rankers": experiment.rankers,
-        "opened": list(experiment.space.leaves),
+        "opened": list(experiment.space.parameters),
         "arms": recorded_arms(experiment),
         "compares": experiment.compares,
         "metric": experiment.metric,

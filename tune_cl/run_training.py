@@ -93,7 +93,7 @@ def default_output(run: TrainingRun) -> Path:
     """A folder that only this configuration trains in, with the plug-ins as they are."""
     content = "".join([run.model_dump_json(), *sources_of(run.model_dump())])
     digest = hashlib.sha256(content.encode()).hexdigest()
-    return Path(DEFAULT_STORAGE) / f"train-{run.ranker['name']}-{digest[:8]}"
+    return Path(DEFAULT_STORAGE) / f"train-{run.ranker.name}-{digest[:8]}"
 
 
 def _new_or_resumed(
@@ -171,7 +171,7 @@ def _finish(training: RankerTraining, output: Path, name: str) -> TrainingFacts:
     data, scores = training.ranked(name)
     split = data.splits[name]
     run_file = scores_file(output, name, data)
-    write_scores(run_file, split, data, scores, run.ranker["name"])
+    write_scores(run_file, split, data, scores, run.ranker.name)
     tested = test_metrics(run, training.prepared, split, scores) if name == "test" else None
     write_text(output / CONFIG, yaml.safe_dump(run.model_dump(), sort_keys=False))
     dev = training.best_value

@@ -85,7 +85,7 @@ class SeedTrainings:
         search = self.experiment.search
         if self.address is None:
             require_room(search.resources)
-        base = self.experiment.base_run
+        base = self.experiment.base.run
         shown = replace(self.state, name=title, trials={}, iterations=0)
         panel = self.panel(to_come or len(first), base.training.max_iterations, shown, noun)
         trainings = Trainings(

@@ -93,12 +93,12 @@ def searched(
            "ranker": "conv_knrm", "rankers": ["conv_knrm"],
            "seed": 2, "baseline": "t0000", "yaml": experiment.to_yaml(), "versions": {},
            "git_commit": None, "tracking_uri": "", "storage": str(search_folder.storage), "forecast": {},
-           "arms": recorded_arms(experiment), "compares": experiment.compares, "opened": [*experiment.space.leaves],
+           "arms": recorded_arms(experiment), "compares": experiment.compares, "opened": [*experiment.space.parameters],
            "time": began}  # fmt: skip
-    every = [experiment.baseline_values(), *choices]
+    every = [experiment.base.point, *choices]
     for number, (choice, dev) in enumerate(zip(every, [0.5, 0.55, 0.6, 0.9, 0.6], strict=False)):
         arm = "plain" if number == 0 or experiment.config(choice).is_plain else "curriculum"
-        params, trial, time = experiment.training_run(choice).in_force(), f"t{number:04d}", 1000.0 + number
+        params, trial, time = experiment.training(choice).in_force(), f"t{number:04d}", 1000.0 + number
         yield {"event": "trial", "trial": trial, "number": number, "params": params, "chosen": choice, "seed": 2,
                "baseline": number == 0, "arm": arm, "time": time}  # fmt: skip
         yield {

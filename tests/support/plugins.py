@@ -26,7 +26,7 @@ import time
 import numpy as np
 
 import tune_cl
-from trainables.config.rules import Rule
+from trainables.core.errors import Problem
 from trainables.rankers.settings import RankerSettings
 from trainables.training import checkpoint
 from trainables.training.features import FeatureTraining
@@ -38,6 +38,10 @@ class LinearSettings(RankerSettings):
     default_lr = 0.1
     name: str = "linear"
 
+    def refused(self, run):
+        if run.curriculum.objective_switch != "none":
+            yield Problem("curriculum.objective_switch", "linear has one objective", "none")
+
 
 class Linear:
     def __init__(self, weights):
@@ -47,8 +51,7 @@ class Linear:
         return (features @ self.weights).astype(np.float32)
 
 
-@tune_cl.ranker("linear", settings=LinearSettings, reads="features", on_cpu=True, rules=[
-    Rule("curriculum.objective_switch", lambda name, run: name != "none", "{ranker.name} has one objective", "none")])
+@tune_cl.ranker("linear", settings=LinearSettings, reads="features", on_cpu=True)
 class LinearTraining(FeatureTraining):
     "Least squares by gradient descent"
 

@@ -15,7 +15,6 @@ from trainables.data import load_data
 from trainables.evaluation.metrics import METRICS
 from trainables.evaluation.trec_files import write_per_query
 from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.forecast import forecast_of
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.events import Event
 from tune_cl.history.journal import Journal
@@ -86,8 +85,8 @@ class Case:
             "yaml": self.experiment.to_yaml(), "versions": {"torch": "2.13.0"}, "git_commit": None,
             "tracking_uri": "", "storage": str(self.search_folder.storage),
             "arms": recorded_arms(self.experiment), "compares": self.experiment.compares,
-            "opened": [*self.experiment.space.leaves],
-            "forecast": forecast_of(self.experiment), "time": 0.0,
+            "opened": [*self.experiment.space.parameters],
+            "forecast": {}, "time": 0.0,
         }  # fmt: skip
 
     def add(
@@ -100,8 +99,8 @@ class Case:
         draw = self.experiment.space.sample(generator(7, "report trial", number))
         choice = draw if lr is None else {"curriculum.pacing": "none", "training.lr": lr}
         if baseline:
-            choice = self.experiment.baseline_values() | {"curriculum.pacing": "none"}
-        run = self.experiment.training_run(choice)
+            choice = self.experiment.base.point | {"curriculum.pacing": "none"}
+        run = self.experiment.training(choice)
         told = {"chosen": choice, "seed": 0, "baseline": baseline, "arm": "plain" if baseline or lr else "curriculum"}
         self._tell("trial", trial, number=number, params=run.in_force(), **told)
         for iteration, value in enumerate(dev, 1):

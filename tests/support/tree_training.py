@@ -7,8 +7,7 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 
-from trainables.config.keys import TrainingRun
-from trainables.config.rules import validated
+from trainables.config.keys import TrainingRun, validated
 from trainables.data.columns import RankingData
 from trainables.extras.lambdamart import learnable_features, parameters
 from trainables.extras.trees import TreeTraining, settings_of

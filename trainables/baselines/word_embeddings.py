@@ -12,7 +12,7 @@ from trainables.baselines.lexical import Baseline, Params, Scorer
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import ConfigError, Problem
 from trainables.data.columns import RankingData, Split, required_split
-from trainables.rankers.settings import TRAINED_VECTORS
+from trainables.rankers.settings import TRAINED_VECTORS, WordSettings
 
 if TYPE_CHECKING:
     from trainables.rankers.ranker import TextSide, Tokens
@@ -33,27 +33,26 @@ class Embedding(Baseline):
 
     def __init__(self, data: RankingData, run: TrainingRun, splits: Sequence[str], collection: bool = False):
         super().__init__(data, run, splits, collection)
-        if "vectors" not in run.ranker:
-            raise ConfigError(
-                Problem(
-                    "ranker.name", f"{run.ranker['name']} has no word vectors", f"{self.ranker}, or another that has"
-                )
-            )
-        if run.ranker["vectors"] == TRAINED_VECTORS:
+        if not isinstance(run.ranker, WordSettings):
+            right = f"{self.ranker}, or another that has"
+            raise ConfigError(Problem("ranker.name", f"{run.ranker.name} has no word vectors", right))
+        self.words = run.ranker
+        if self.words.vectors == TRAINED_VECTORS:
             required_split(data, "train")  # vectors are trained on its queries too
 
     def defaults(self) -> Params:
         """`ranker.vectors`, and for trained ones `ranker.vector_size` and `ranker.word2vec`."""
-        ranker = self.run.ranker
-        trained = ("vector_size", "word2vec") if ranker["vectors"] == TRAINED_VECTORS else ()
-        return {key: ranker[key] for key in ("vectors", *trained)}
+        trained = ("vector_size", "word2vec") if self.words.vectors == TRAINED_VECTORS else ()
+        return {key: getattr(self.words, key) for key in ("vectors", *trained)}
 
     def scorer(self, split: Split) -> Scorer:
         from trainables.rankers.word_vectors import word_text_side  # imports torch
 
-        ranker = self.run.ranker
-        keys = {"from_front": False, "seed": 0, "model": ranker["word2vec"]}
-        scores = mean_vector_scores(word_text_side(self.data, ranker["vectors"], ranker["vector_size"], **keys), split)
+        words = self.words
+        text = word_text_side(
+            self.data, words.vectors, words.vector_size, from_front=False, seed=0, model=words.word2vec
+        )
+        scores = mean_vector_scores(text, split)
         return lambda params: scores
 
 

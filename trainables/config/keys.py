@@ -7,22 +7,36 @@ and `unflatten` convert between the two.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
     AllowInfNan,
     BaseModel,
     BeforeValidator,
     Field,
+    SerializeAsAny,
     ValidationError,
+    WithJsonSchema,
     model_validator,
 )
 from pydantic.fields import FieldInfo
 
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.registry import Registry
-from trainables.core.validation import ActiveIf, OneOf, Section, active_values, needs, problems_of, shown
+from trainables.core.validation import (
+    ActiveIf,
+    OneOf,
+    Section,
+    active_values,
+    needs,
+    problems_of,
+    refusal,
+    section_of,
+    shown,
+)
+from trainables.curriculum.difficulty_file import no_file
 from trainables.curriculum.negatives import SCHEDULES
 from trainables.curriculum.pacing import PACINGS, Schedule
 from trainables.curriculum.scoring import SCORINGS, TEACHERS
@@ -32,6 +46,7 @@ from trainables.data.settings import DataConfig, ForNetworks
 from trainables.evaluation.metrics import LEVEL_ELSEWHERE, METRIC_FORMS, METRICS, our_name, parse_measures
 from trainables.rankers import RANKERS, RankerKind, Reads, ranker_settings
 from trainables.rankers.folder import usual_temperature
+from trainables.rankers.settings import RankerSettings
 from trainables.training.losses import LOSSES
 
 
@@ -52,22 +67,36 @@ def infinity(value: object) -> object:
 
 T = TypeVar("T")
 Rank = Annotated[int, Field(ge=1)]
-Unbounded = Annotated[float, AllowInfNan(True), BeforeValidator(infinity)]
+OR_INF = WithJsonSchema({"anyOf": [{"type": "number"}, {"const": "inf"}]})
+Unbounded = Annotated[float, AllowInfNan(True), BeforeValidator(infinity), OR_INF]
 
 
-def teacher_ranker(value: Any) -> Any:
-    """The complete settings of a ranker that is given as a name or a mapping."""
-    if value is None:
-        return None
-    if problems := ranker_problems(value):
-        raise ValueError("; ".join(f"{problem.location}: {problem.wrong}" for problem in problems))
-    return ranker_settings({"name": value} if isinstance(value, str) else value).model_dump()
+def ranker_at(location: str) -> BeforeValidator:
+    """For the annotation of a field: its value becomes the settings of the class that its `name` says, a union that
+    plug-ins extend. `location`: the field's dotted key."""
+
+    def settings(value: Any) -> Any:
+        keys = {"name": value} if isinstance(value, str) else value
+        if value is None or isinstance(value, RankerSettings):
+            return value
+        if not isinstance(keys, Mapping):
+            right = "a name, or a mapping with the key name"
+            raise refusal(Problem(location, f"{shown(value)} is not a ranker", right))
+        try:
+            return ranker_settings(keys)
+        except ConfigError as error:
+            raise refusal(*error.problems) from None
+        except ValidationError as error:
+            fields = dotted_keys(RANKERS[keys["name"]].settings, f"{location}.")
+            raise refusal(*problems_of(error, fields, f"{location}.")) from None
+
+    return BeforeValidator(settings)
 
 
 class TeacherConfig(Section):
     """How a teacher is trained where the data gives no teacher's scores: like the ranker, except for these keys."""
 
-    ranker: Annotated[dict[str, Any] | None, BeforeValidator(teacher_ranker)] = Field(
+    ranker: Annotated[SerializeAsAny[RankerSettings] | None, ranker_at("curriculum.teacher.ranker")] = Field(
         default=None, description="a ranker's name, or its settings as under ranker; null: the ranker that is trained"
     )
     lr: float | None = Field(default=None, gt=0, description="the teacher's learning rate; null: training.lr")
@@ -111,6 +140,13 @@ def delta_counts() -> ActiveIf:
     return ActiveIf(f"{paced.words}, step only under reference paper, or a self-paced weighting", holds)
 
 
+def require_order(section: T, key: str, ranks: tuple[int, int] | None) -> T:
+    """The section, if a window of ranks goes from low to high."""
+    if ranks is not None and ranks[0] > ranks[1]:
+        raise refusal(Problem(key, f"{ranks[0]} is above {ranks[1]}", f"e.g. [{ranks[1]}, {ranks[0]}]"))
+    return section
+
+
 class NegativesConfig(Section):
     """A curriculum over the candidates of each query, with T, delta, n and stages of `curriculum`."""
 
@@ -127,6 +163,10 @@ class NegativesConfig(Section):
     ] = Field(
         default=None, description="[LO, HI]: ranks that schedule ranks begins with; null: the deepest of each query"
     )
+
+    @model_validator(mode="after")
+    def from_low_to_high(self) -> Self:
+        return require_order(self, "curriculum.negatives.start", self.start)
 
 
 class CurriculumConfig(Section):
@@ -222,6 +262,12 @@ class CurriculumConfig(Section):
         ActiveIf("a scoring, loss or negatives by a teacher", lambda run: bool(run.teachers)),
     ] = TeacherConfig()
     negatives: ForNetworks[NegativesConfig] = NegativesConfig()
+
+    @model_validator(mode="after")
+    def with_a_file(self) -> Self:
+        if self.reads_scoring and self.scoring == "file" and self.file is None:
+            raise refusal(no_file(None))
+        return self
 
     @property
     def paces(self) -> list[str]:
@@ -368,6 +414,23 @@ class TrainingConfig(Section):
     )
     pretrain_seed: Annotated[int, PRETRAINS] = Field(default=0, ge=0, description="the seed of the pre-training")
 
+    @model_validator(mode="after")
+    def fits_the_loss(self) -> Self:
+        smoothing = [name for name, loss in LOSSES.items() if "label_smoothing" in loss.needs]
+        problems = []
+        if LOSSES[self.loss].kind == "listwise" and not isinstance(self.negatives, int):
+            wrong = f"'{self.negatives}' makes no lists, which loss {self.loss} reads"
+            problems.append(Problem("training.negatives", wrong, "a number of negatives in each list, e.g. 7"))
+        if self.label_smoothing and self.loss not in smoothing:
+            wrong = f"loss {self.loss} has no distribution of labels to smooth"
+            problems.append(Problem("training.label_smoothing", wrong, f"0, or loss {' or '.join(smoothing)}"))
+        if self.pretrain_data and self.reads_teacher:
+            wrong = "a loss or negatives by a teacher cannot be pre-trained: the teacher knows the target's data only"
+            problems.append(Problem("training.pretrain_data", wrong, "null, or another loss and hard_negatives"))
+        if problems:
+            raise refusal(*problems)
+        return require_order(self, "training.negative_ranks", self.negative_ranks)
+
     @property
     def draws_hard_negatives(self) -> bool:
         """Whether negatives come from a window of ranks."""
@@ -430,7 +493,9 @@ class TrainingRun(Section):
     """Everything that determines one training."""
 
     data: DataConfig = DataConfig()
-    ranker: dict[str, Any] = Field(default_factory=dict)  # all settings: short_forms fills them in
+    ranker: Annotated[SerializeAsAny[RankerSettings], ranker_at("ranker")] = Field(
+        default_factory=lambda: ranker_settings({"name": DEFAULT_RANKER})
+    )
     curriculum: CurriculumConfig = CurriculumConfig()
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
@@ -442,24 +507,55 @@ class TrainingRun(Section):
     @model_validator(mode="before")
     @classmethod
     def short_forms(cls, tree: Any) -> Any:
-        """Expands `data: PATH` and `ranker: NAME` to mappings; fills in the ranker, its settings and default lr."""
+        """Expands `data: PATH` and `ranker: NAME` to mappings; fills in the ranker's default of training.lr."""
         if not isinstance(tree, Mapping):
             return tree
-        tree = {"ranker": DEFAULT_RANKER, **tree}
-        for key, field in (("data", "source"), ("ranker", "name")):
-            if isinstance(tree.get(key), str):
-                tree[key] = {field: tree[key]}
-        if isinstance(tree.get("ranker"), Mapping):
-            settings = ranker_settings(tree["ranker"])
-            tree["ranker"] = settings.model_dump()
-            training = tree.get("training", {})
-            if settings.default_lr is not None and isinstance(training, Mapping):
-                tree["training"] = {"lr": settings.default_lr, **training}
+        tree = dict(tree)
+        if isinstance(tree.get("data"), str):
+            tree["data"] = {"source": tree["data"]}
+        ranker, training = tree.get("ranker", DEFAULT_RANKER), tree.get("training", {})
+        name = ranker.get("name") if isinstance(ranker, Mapping) else getattr(ranker, "name", ranker)
+        if isinstance(name, str) and name in RANKERS and isinstance(training, Mapping):
+            rate = RANKERS[name].settings.default_lr
+            tree["training"] = training if rate is None else {"lr": rate, **training}
         return tree
+
+    def refused(self) -> Iterator[Problem]:
+        """What the ranker cannot follow, and what contradicts another section. Not a validator, for trainings that are
+        made of this one (a teacher's, a pre-training) ignore keys that theirs do not read."""
+        yield from self.ranker.refused(self)
+        name, embeds, loss = self.ranker.name, self.ranker.embeds, self.training.loss
+        embedding = f"ranker {', '.join(name for name, kind in RANKERS.items() if kind.settings.embeds)}"
+        if self.evaluation.retrieve and not embeds:
+            wrong = f"{name} has no vectors of texts to search a collection by"
+            yield Problem("evaluation.retrieve", wrong, f"null, or {embedding}")
+        if self.training.in_batch_negatives and not embeds:
+            wrong = f"{name} scores each document with its own query only"
+            yield Problem("training.in_batch_negatives", wrong, f"false, or {embedding}")
+        if self.training.in_batch_negatives and embeds and loss != "softmax":
+            wrong = f"loss {loss} does not compare a query with the documents of others"
+            yield Problem("training.in_batch_negatives", wrong, "false, or loss softmax")
+        if self.reads == "features":
+            if self.training.pretrain_data:
+                right = "null, or a ranker that is a network over texts"
+                yield Problem("training.pretrain_data", f"{name} starts from no weights", right)
+            return
+        if self.curriculum.subset != "none":
+            staged = " or ".join(name for name, kind in RANKERS.items() if kind.staged)
+            right = f"curriculum.pacing or curriculum.weighting, or ranker.name: {staged}"
+            yield Problem("curriculum.subset", f"{name} is not trained on a subset first", right)
+        schedule = self.curriculum.negatives.schedule
+        if schedule in ("ranks", "sources") and not self.training.draws_hard_negatives:
+            wrong = f"'{schedule}' ends at hard negatives, and training.* draws none"
+            right = "training.hard_negatives: first_stage or teacher, and training.negatives: a number"
+            yield Problem("curriculum.negatives.schedule", wrong, right)
+        if schedule == "groups" and not LOSSES[loss].by_groups:
+            wrong = f"'groups' is of loss cl_drd, and the loss is {loss}"
+            yield Problem("curriculum.negatives.schedule", wrong, "training.loss: cl_drd")
 
     @property
     def kind(self) -> RankerKind:
-        return RANKERS[self.ranker["name"]]
+        return RANKERS[self.ranker.name]
 
     @property
     def reads(self) -> Reads:
@@ -474,18 +570,18 @@ class TrainingRun(Section):
     @property
     def temperature(self) -> float:
         """What the loss divides scores by."""
-        usual = usual_temperature(ranker_settings(self.ranker)) if self.training.loss == "softmax" else 1.0
+        usual = usual_temperature(self.ranker) if self.training.loss == "softmax" else 1.0
         return self.training.temperature or usual
 
     @property
     def draws(self) -> bool:
         """Whether the training draws anything at random; else it is the same under every seed."""
-        return ranker_settings(self.ranker).draws
+        return self.ranker.draws
 
     @property
     def starts_alike(self) -> bool:
         """Whether trainings with different seeds start from the same pretrained weights, but for a new last layer."""
-        return "model" in self.ranker or self.training.pretrain_data is not None
+        return hasattr(self.ranker, "model") or self.training.pretrain_data is not None
 
     @property
     def teachers(self) -> list[str]:
@@ -535,8 +631,8 @@ def dotted_keys(model: type[BaseModel], prefix: str = "") -> dict[str, FieldInfo
     """Dotted key -> pydantic field, for every leaf of the tree."""
     keys: dict[str, FieldInfo] = {}
     for name, field in model.model_fields.items():
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            keys |= dotted_keys(field.annotation, f"{prefix}{name}.")
+        if section := section_of(field):
+            keys |= dotted_keys(section, f"{prefix}{name}.")
         else:
             keys[f"{prefix}{name}"] = field
     return keys
@@ -552,10 +648,14 @@ class RankerName(Section):
 
 def configuration_fields(rankers: Iterable[str]) -> dict[str, FieldInfo]:
     """Dotted key -> field, for everything a training reads; `ranker.*` keys are those of the named rankers."""
+    return _fields_of(tuple(RANKERS[name].settings for name in rankers))
+
+
+@cache
+def _fields_of(settings: tuple[type[RankerSettings], ...]) -> dict[str, FieldInfo]:
     fields = dotted_keys(TrainingRun)
-    del fields["ranker"]
-    for ranker in rankers:
-        fields |= ranker_fields(ranker)
+    for kind in settings:
+        fields |= dotted_keys(kind, "ranker.")
     return fields | dotted_keys(RankerName, "ranker.")
 
 
@@ -564,15 +664,12 @@ def ranker_fields(ranker: str) -> dict[str, FieldInfo]:
     return dotted_keys(RANKERS[ranker].settings, "ranker.")
 
 
-def ranker_problems(ranker: Any) -> list[Problem]:
-    """What is wrong with the value of `ranker`: a name, or a mapping with one."""
-    keys = {"name": ranker} if isinstance(ranker, str) else ranker
-    if not isinstance(keys, Mapping):
-        return [Problem("ranker", f"{shown(ranker)} is not a ranker", "a name, or a mapping with the key name")]
+def validated(tree: Mapping[str, Any]) -> TrainingRun:
+    """The training that a nested mapping describes; raises ConfigError with every problem in it."""
     try:
-        ranker_settings(keys)
-    except ConfigError as error:
-        return error.problems
+        run = TrainingRun.model_validate(tree)
     except ValidationError as error:
-        return problems_of(error, ranker_fields(keys["name"]), "ranker.")
-    return []
+        raise ConfigError(problems_of(error, configuration_fields(()))) from None
+    if problems := list(run.refused()):
+        raise ConfigError(problems)
+    return run

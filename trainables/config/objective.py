@@ -19,7 +19,7 @@ from trainables.config.keys import (
     unflatten,
 )
 from trainables.core.errors import ConfigError
-from trainables.core.validation import Section, is_active, problems_of
+from trainables.core.validation import Section, conditions_of, problems_of
 from trainables.curriculum.pacing import PACINGS
 
 OBJECTIVE = "objective"  # the key that only such a configuration has
@@ -58,13 +58,17 @@ class ObjectiveData(Section):
     source: str | None = Field(default=None, min_length=1, description="name of the data, or a path that is digested")
 
 
+class ObjectiveRanker(Section):
+    name: str = Field(description="name of the model")
+
+
 class ObjectiveRun(Section):
     """Everything that determines one training by a function, except the function. Scheduling, labels and records read
     it as they read a `TrainingRun`."""
 
     objective: str = Field(description="name of the function")
     data: ObjectiveData = ObjectiveData()
-    ranker: dict[str, Any]
+    ranker: ObjectiveRanker
     curriculum: ObjectiveCurriculum = ObjectiveCurriculum()
     parameters: dict[str, Any] = Field(default_factory=dict)
     training: ObjectiveTrainingConfig = ObjectiveTrainingConfig()
@@ -77,26 +81,21 @@ class ObjectiveRun(Section):
     starts_alike: ClassVar[bool] = False  # as far as anybody knows
     evaluation: ClassVar[None] = None
 
-    @field_validator("ranker")
-    @classmethod
-    def only_a_name(cls, value: dict[str, Any]) -> dict[str, Any]:
-        if value.keys() != {"name"}:
-            raise ValueError("a function's own keys are not ranker.*; its keys are parameters.*")
-        return value
-
     def in_force(self) -> dict[str, Any]:
         """The flat keys that affect this training, with values."""
-        fields = ObjectiveCurriculum.model_fields
-        values = {key: getattr(self.curriculum, key) for key in CURRICULUM_KEYS if is_active(fields[key], self)}
-        curriculum = {key: value for key, value in values.items() if (key, value) != ("scoring", "none")}
-        named = {"ranker": self.ranker, **({"data": self.data.model_dump()} if self.data.source else {})}
+        conditions = conditions_of(ObjectiveCurriculum)
+        active = [key for key in CURRICULUM_KEYS if all(condition.holds(self) for condition in conditions[key])]
+        curriculum = {key: getattr(self.curriculum, key) for key in active}
+        if curriculum.get("scoring") == "none":
+            del curriculum["scoring"]
+        named = {"ranker": self.ranker.model_dump(), **({"data": self.data.model_dump()} if self.data.source else {})}
         rest = {"training": self.training.model_dump(), "metric": self.metric, "seed": self.seed}
         return flatten({**named, "curriculum": curriculum, "parameters": self.parameters, **rest})
 
     def config(self) -> dict[str, Any]:
         """What the function gets: a nested mapping with every key, whether in force or not."""
         curriculum = self.curriculum.model_dump(include=set(CURRICULUM_KEYS))
-        named = {"data": self.data.source, "ranker": self.ranker["name"], "metric": self.metric, "seed": self.seed}
+        named = {"data": self.data.source, "ranker": self.ranker.name, "metric": self.metric, "seed": self.seed}
         return {"curriculum": curriculum, "parameters": self.parameters, "training": self.training.model_dump()} | named
 
 
@@ -108,18 +107,17 @@ def run_of(document: Mapping[str, Any]) -> AnyRun:
     return (ObjectiveRun if OBJECTIVE in document else TrainingRun).model_validate(document)
 
 
-def objective_fields(entries: Mapping[str, Any]) -> dict[str, FieldInfo]:
-    """Dotted key -> field of everything that a training by a function reads; `entries`: keys as written, among them
-    those of `parameters`."""
+def objective_fields(keys: Mapping[str, Any]) -> dict[str, FieldInfo]:
+    """Dotted key -> field of everything that a training by a function reads; `keys`: as written, among them those of
+    `parameters`."""
     fields = dotted_keys(ObjectiveRun)
     hidden = {key for key in fields if key.startswith("curriculum.") and key.partition(".")[2] not in CURRICULUM_KEYS}
-    for key in (*hidden, OBJECTIVE, PARAMETERS, "ranker"):
+    for key in (*hidden, OBJECTIVE, PARAMETERS):
         del fields[key]
-    fields["ranker.name"] = FieldInfo(annotation=str, description="name of the model")
-    parameters = {key: value for key, value in entries.items() if key.startswith(f"{PARAMETERS}.")}
-    for key, value in parameters.items():
-        numbers = isinstance(value, Mapping) and value.keys() & {"uniform", "loguniform"}
-        fields[key] = FieldInfo(annotation=float) if numbers else FieldInfo(annotation=Any)
+    for key, value in keys.items():
+        if key.startswith(f"{PARAMETERS}."):
+            numbers = isinstance(value, Mapping) and value.keys() & {"uniform", "loguniform"}
+            fields[key] = FieldInfo(annotation=float) if numbers else FieldInfo(annotation=Any)
     return fields
 
 

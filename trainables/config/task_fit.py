@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from trainables.config.keys import TrainingRun
-from trainables.config.rules import scorings_of_classes, task_misfits
+from collections.abc import Iterator
+
+from trainables.config.keys import EvaluationConfig, TrainingConfig, TrainingRun
 from trainables.core.errors import ConfigError, DataError, Problem
-from trainables.curriculum.scoring import SCORINGS
+from trainables.curriculum.scoring import NO_RUN, SCORINGS
+from trainables.curriculum.weighting import OF_DIFFICULTY, WEIGHTINGS
 from trainables.data.columns import RankingData, Task
 from trainables.evaluation.metrics import ACCURACY
-from trainables.rankers import ranker_settings
+from trainables.rankers import RANKERS
 from trainables.rankers.hub import require_model
-from trainables.training.losses import class_losses
+from trainables.training.losses import LOSSES, class_losses
 
 
 def class_values() -> dict[str, list[str]]:
@@ -18,18 +20,58 @@ def class_values() -> dict[str, list[str]]:
     return {"metric": [ACCURACY], "training.loss": class_losses()}
 
 
+def task_problems(run: TrainingRun, task: Task) -> Iterator[Problem]:
+    """A Problem for each key that does not fit the data's task."""
+    loss = run.training.loss
+    if task != "classification":
+        if run.reads == "texts" and LOSSES[loss].kind == "classification":
+            ranking = ", ".join(name for name, other in LOSSES.items() if other.kind != "classification")
+            wrong = f"'{loss}' learns classes, and the data is documents to rank"
+            yield Problem("training.loss", wrong, f"one of {ranking}")
+        return
+    data = "and the data is pairs to classify"
+    curriculum = run.curriculum
+    if not run.ranker.classifies:
+        kinds = RANKERS.items()
+        right = ", ".join(name for name, kind in kinds if kind.settings.classifies and kind.reads == "texts")
+        yield Problem("ranker.name", f"{run.ranker.name} only ranks, {data}", right)
+    if run.metric != ACCURACY:
+        yield Problem("metric", f"'{run.metric}' judges rankings, {data}", ACCURACY)
+    if loss not in class_losses():
+        yield Problem("training.loss", f"'{loss}' learns to rank, {data}", " or ".join(class_losses()))
+    if run.training.negatives != TrainingConfig().negatives:
+        yield Problem("training.negatives", "pairs to classify have no negatives", "leave it out")
+    if run.training.draws_hard_negatives:
+        yield Problem("training.hard_negatives", "pairs to classify have no negatives", "leave it out")
+    if run.evaluation != EvaluationConfig():
+        yield Problem("evaluation.relevance_level", "a class is not more or less relevant", "leave it out")
+    if WEIGHTINGS[curriculum.weighting] is not None:
+        right = f"one of none, {', '.join(sorted(OF_DIFFICULTY))}"
+        yield Problem("curriculum.weighting", f"'{curriculum.weighting}' {NO_RUN}", right)
+    if curriculum.reads_scoring and SCORINGS[curriculum.scoring].unfit:
+        yield unfit_scoring(curriculum.scoring)
+    if curriculum.negatives.schedule != "none":
+        yield Problem("curriculum.negatives.schedule", "pairs to classify have no negatives", "none")
+    if curriculum.objective_switch != "none":
+        yield Problem("curriculum.objective_switch", f"'{curriculum.objective_switch}' learns to rank, {data}", "none")
+
+
+def unfit_scoring(name: str) -> Problem:
+    fitting = ", ".join(other for other, scoring in SCORINGS.items() if not scoring.unfit)
+    return Problem("curriculum.scoring", f"'{name}' {SCORINGS[name].unfit}", f"one of {fitting}")
+
+
 def require_fit(run: TrainingRun, task: Task) -> None:
     """Raises ConfigError with every key of a training that does not fit the data's task."""
-    if problems := task_misfits(run, task):
+    if problems := list(task_problems(run, task)):
         raise ConfigError(problems)
 
 
 def require_usable(run: TrainingRun) -> None:
     """Raises ConfigError for a ranker's model that is neither here nor to be had, or that `training.max_length` is too
     short for; before data is read, and without PyTorch."""
-    settings = ranker_settings(run.ranker)
-    require_model(settings)
-    settings.require_length(run.training.max_length)
+    require_model(run.ranker)
+    run.ranker.require_length(run.training.max_length)
 
 
 def require_scoring(name: str, data: RankingData) -> None:
@@ -39,8 +81,7 @@ def require_scoring(name: str, data: RankingData) -> None:
         others = ", ".join(sorted(other for other, scoring in SCORINGS.items() if not scoring.reads_texts))
         raise DataError(Problem("data.source", wrong, f"data with texts, which '{name}' reads, or one of {others}"))
     if data.task == "classification" and SCORINGS[name].unfit:
-        wrong = f"'{name}' {SCORINGS[name].unfit}"
-        raise ConfigError(Problem(SCORINGS.location, wrong, scorings_of_classes()))
+        raise ConfigError(unfit_scoring(name))
 
 
 def task_notes(run: TrainingRun, data: RankingData) -> tuple[str, ...]:

@@ -17,7 +17,6 @@ from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from trainables.core.errors import ConfigError, Problem, nearest
-from trainables.core.foreign import meant
 
 T = TypeVar("T")
 Part = TypeVar("Part")
@@ -108,8 +107,6 @@ class Registry(Mapping[str, T]):
 
     def advice(self, name: str) -> str:
         """What would be right instead of an unknown name."""
-        if (named := meant(name)) and (" " in named or named in self.entries):
-            return f"did you mean {named}?"
         advice = nearest(name, [*self.entries, *self.aliases])
         said = [entry for entry in self.entries.values() if name.lower() in re.findall(r"\w+", entry.summary.lower())]
         if said and not advice.startswith("did"):

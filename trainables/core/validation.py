@@ -1,11 +1,11 @@
-"""Turns wrong configuration values into Problems that say, in the user's terms, what would be right."""
+"""Sections of the configuration, and wrong values of them as Problems that say, in the user's terms, what is right."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from difflib import SequenceMatcher
+from difflib import get_close_matches
 from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
@@ -21,9 +21,9 @@ from pydantic import (
     field_validator,
 )
 from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError
 
 from trainables.core.errors import ConfigError, Problem
-from trainables.core.foreign import by_our_name, meant, meant_key
 
 WORDS = {
     bool: "true or false",
@@ -35,7 +35,6 @@ WORDS = {
     type(None): "null",
 }
 LARGEST = 2**31 - 1  # largest whole number that every library in use can read
-NEAR = 0.65  # likeness from which a word counts as misspelt
 WRONG = {
     "greater_than": "{value} is not greater than {gt:g}",
     "greater_than_equal": "{value} is below {ge:g}",
@@ -46,6 +45,7 @@ WRONG = {
     "literal_error": "unknown value {value}",
     "missing": "missing",
 }
+NEAR = 0.65  # likeness from which a name counts as misspelt
 
 
 class Section(BaseModel):
@@ -55,45 +55,15 @@ class Section(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def no_number(cls, value: Any, field: ValidationInfo) -> Any:
-        """Keeps true and false from being read as 1 and 0."""
-        if isinstance(value, bool) and not accepts_bool(cls.model_fields[str(field.field_name)].annotation):
-            raise ValueError(f"{shown(value)} is not possible")
+    def plain_number(cls, value: Any, field: ValidationInfo) -> Any:
+        """Keeps true and false from being read as 1 and 0, and out what no library reads."""
+        if unfit := unfit_number(cls.model_fields[str(field.field_name)].annotation, value):
+            raise ValueError(unfit)
         return value
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles values alone, nested tuples of them: with pydantic's own way the configuration of a trial takes a
-        third more bytes, and ten times as long."""
-        return _restored, (type(self), _values(self))
 
     def __deepcopy__(self, memo: object = None) -> Self:
         """Itself, which never changes: Ray copies the configuration of a trial several times."""
         return self
-
-
-def _values(section: Section) -> tuple[Any, ...]:
-    values = vars(section)
-    return tuple(_values(values[name]) if inner else values[name] for name, inner in _layout(type(section)))
-
-
-def _restored(kind: type[Section], values: tuple[Any, ...]) -> Section:
-    section, layout = kind.__new__(kind), _layout(kind)
-    fields = {
-        name: _restored(inner, value) if inner else value for (name, inner), value in zip(layout, values, strict=True)
-    }
-    state = {"__dict__": fields, "__pydantic_fields_set__": set(fields)}
-    section.__setstate__({"__pydantic_extra__": None, "__pydantic_private__": None, **state})
-    return section
-
-
-@cache
-def _layout(kind: type[Section]) -> tuple[tuple[str, type[Section] | None], ...]:
-    """The names of a section's fields, each with the class of the section that it holds, if it holds one."""
-    kinds = {name: field.annotation for name, field in kind.model_fields.items()}
-    return tuple(
-        (name, inner if isinstance(inner, type) and issubclass(inner, Section) else None)
-        for name, inner in kinds.items()
-    )
 
 
 @dataclass(frozen=True)
@@ -102,6 +72,10 @@ class OneOf(AfterValidator):
 
     names: Iterable[str] = ()
     others: str = ""
+
+    def __get_pydantic_json_schema__(self, core: Any, handler: Any) -> dict[str, Any]:
+        schema = handler(core)
+        return schema if self.others else {**schema, "enum": [*self.names]}
 
 
 @dataclass(frozen=True)
@@ -116,15 +90,21 @@ class ActiveIf:
     holds: Callable[[Any], bool]
 
 
+def section_of(field: FieldInfo) -> type[BaseModel] | None:
+    """The class of the section that a field holds, if it holds one."""
+    kind = field.annotation
+    return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
+
+
 def needs(model: type[BaseModel], prefix: str = "", outer: tuple[str, ...] = ()) -> dict[str, str]:
     """Dotted key -> what it needs to have an effect, in words, for all keys that need anything."""
     conditions: dict[str, str] = {}
     for name, field in model.model_fields.items():
-        all_conditions = (*(item.words for item in field.metadata if isinstance(item, ActiveIf)), *outer)
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            conditions |= needs(field.annotation, f"{prefix}{name}.", all_conditions)
-        elif all_conditions:
-            conditions[f"{prefix}{name}"] = ", and ".join(all_conditions)
+        words = (*(item.words for item in field.metadata if isinstance(item, ActiveIf)), *outer)
+        if section := section_of(field):
+            conditions |= needs(section, f"{prefix}{name}.", words)
+        elif words:
+            conditions[f"{prefix}{name}"] = ", and ".join(words)
     return conditions
 
 
@@ -133,16 +113,18 @@ def with_needs(keys: Iterable[str], conditions: Mapping[str, str]) -> str:
     return ", ".join(f"{key} (needs {conditions[key]})" if key in conditions else key for key in keys)
 
 
-def is_active(field: FieldInfo, whole: BaseModel) -> bool:
-    """Whether a key has an effect under the configuration `whole`."""
-    return all(item.holds(whole) for item in field.metadata if isinstance(item, ActiveIf))
+@cache
+def conditions_of(model: type[BaseModel]) -> dict[str, list[ActiveIf]]:
+    """Of each field of a section, what must hold for it to have an effect."""
+    fields = model.model_fields.items()
+    return {name: [item for item in field.metadata if isinstance(item, ActiveIf)] for name, field in fields}
 
 
 def active_values(section: BaseModel, whole: BaseModel) -> dict[str, Any]:
     """A section as a nested mapping, without the keys that have no effect under the configuration `whole`."""
     values: dict[str, Any] = {}
-    for name, field in type(section).model_fields.items():
-        if is_active(field, whole):
+    for name, conditions in conditions_of(type(section)).items():
+        if not conditions or all(condition.holds(whole) for condition in conditions):
             value = getattr(section, name)
             values[name] = active_values(value, whole) if isinstance(value, BaseModel) else value
     return values
@@ -151,23 +133,23 @@ def active_values(section: BaseModel, whole: BaseModel) -> dict[str, Any]:
 def validate_value(key: str, field: FieldInfo, value: Any) -> Any:
     """The value as the configuration holds it (`inf` as a float, ...); raises ConfigError at the key."""
     annotation: Any = field.annotation
-    if isinstance(value, bool) and not accepts_bool(annotation):
-        raise ConfigError(field_problem(key, [{"type": "bool"}], value, field))
+    if unfit := unfit_number(annotation, value):
+        raise ConfigError(field_problem(key, [{"type": "value_error", "ctx": {"error": unfit}}], value, field))
     if field.metadata:
         annotation = Annotated[annotation, *field.metadata]
     try:
-        validated = TypeAdapter(annotation, config=ConfigDict(allow_inf_nan=False)).validate_python(value)
+        return TypeAdapter(annotation, config=ConfigDict(allow_inf_nan=False)).validate_python(value)
     except ValidationError as error:
-        raise ConfigError(field_problem(key, error.errors(), value, field)) from None
-    if problems := too_large(key, validated):
-        raise ConfigError(problems)
-    return validated
+        refused = [problem for detail in error.errors() for problem in refused_in(detail)]
+        raise ConfigError(refused or field_problem(key, error.errors(), value, field)) from None
 
 
-def too_large(key: str, value: Any) -> list[Problem]:
-    """The problem with a whole number beyond LARGEST; none for any other value."""
+def unfit_number(annotation: Any, value: Any) -> str:
+    """Why a value is none that a field of this type takes, although pydantic would take it; else empty."""
+    if isinstance(value, bool):
+        return "" if accepts_bool(annotation) else f"{shown(value)} is not possible"
     large = isinstance(value, int) and abs(value) > LARGEST
-    return [Problem(key, f"{shown(value)} is too large", f"a whole number up to {LARGEST}")] if large else []
+    return f"{value} is too large; a whole number up to {LARGEST}" if large else ""
 
 
 def accepts_bool(annotation: Any) -> bool:
@@ -180,20 +162,34 @@ def accepts_list(annotation: Any) -> bool:
     return annotation is Any or get_origin(annotation) in (list, tuple) or any(map(accepts_list, get_args(annotation)))
 
 
+def refusal(*problems: Problem) -> PydanticCustomError:
+    """What a validator raises for values that do not go together; `problems_of` unpacks it."""
+    return PydanticCustomError("refused", "refused", {"problems": problems})
+
+
+def refused_in(detail: Mapping[str, Any]) -> list[Problem]:
+    """The Problems in a pydantic detail that a `refusal` made; none in any other."""
+    return list(detail["ctx"]["problems"]) if detail["type"] == "refused" else []
+
+
 def problems_of(error: ValidationError, fields: Mapping[str, FieldInfo], prefix: str = "") -> list[Problem]:
-    """One Problem per key in a pydantic error; `prefix` is the dotted key of the validated model."""
+    """The Problems in a pydantic error, one a key; `prefix`: the dotted key of the validated model."""
     by_key: dict[str, list[Any]] = defaultdict(list)
+    refused: list[Problem] = []
     for detail in error.errors():
         path = [str(part) for part in detail["loc"]]
         dotted = [prefix + ".".join(path[:end]) for end in range(1, len(path) + 1)]
         whole = dotted[-1] if dotted else prefix.rstrip(".")
-        by_key[next((key for key in dotted if key in fields), whole)].append(detail)
-    return [
-        field_problem(key, details, details[0]["input"], fields[key])
-        if key in fields
-        else key_problem(key, details[0]["input"], fields)
-        for key, details in by_key.items()
-    ]
+        if inner := refused_in(detail):
+            refused += inner
+        else:
+            by_key[next((key for key in dotted if key in fields), whole)].append(detail)
+    problems = []
+    for key, details in by_key.items():
+        value = details[0]["input"]
+        known = fields.get(key)
+        problems.append(field_problem(key, details, value, known) if known else key_problem(key, value, fields))
+    return [*problems, *refused]
 
 
 def key_problem(key: str, value: Any, fields: Iterable[str]) -> Problem:
@@ -201,12 +197,7 @@ def key_problem(key: str, value: Any, fields: Iterable[str]) -> Problem:
     fields = list(fields)
     if inside := [name for name in fields if name.startswith(f"{key}.")]:
         return Problem(key, f"{shown(value)} given for a section of keys", f"its keys: {', '.join(inside)}")
-    return unknown_key(key, fields)
-
-
-def unknown_key(key: str, keys: Iterable[str]) -> Problem:
-    """The problem of a key that does not exist, with the most similar one as advice."""
-    return Problem(key, "unknown key", nearest_key(key, keys))
+    return Problem(key, "unknown key", nearest_key(key, fields))
 
 
 def field_problem(key: str, details: list[Any], value: Any, field: FieldInfo) -> Problem:
@@ -218,8 +209,6 @@ def field_problem(key: str, details: list[Any], value: Any, field: FieldInfo) ->
     if kind == "value_error":
         wrong, _, advice = str(context["error"]).partition("; ")
         return Problem(key, wrong, advice or right)
-    if kind == "literal_error" and isinstance(value, str):
-        right = meant(value) or right
     if len(details) > 1 or kind not in WRONG:
         return Problem(key, f"{shown(value)} is not possible", right)
     return Problem(key, WRONG[kind].format(value=shown(value), **context), right)
@@ -262,58 +251,33 @@ def interval(metadata: Iterable[Any]) -> str:
 
 
 def nearest_key(key: str, keys: Iterable[str]) -> str:
-    """Advice for an unknown dotted key: a known key or section like it (`near_key`); else the keys of its section; else
-    a top-level name like its section's, or all of them."""
-    if advice := meant_key(key):
-        return advice
-    names = sorted(keys, key=_depth)
-    if near := near_key(key, names):
-        return f"did you mean {near}?"
-    section = by_our_name(key.strip()).partition(".")[0]
-    if inside := [name for name in names if name.startswith(f"{section}.")]:
-        return f"known: {', '.join(inside)}"
+    """Advice for an unknown dotted key: a key or section like it; else the keys of its section, or all sections."""
+    names = list(keys)
     heads = list(dict.fromkeys(name.partition(".")[0] for name in names))
-    near = max(heads, key=lambda name: likeness(section, name), default="")
-    return f"did you mean {near}?" if likeness(section, near) >= 0.6 else f"known: {', '.join(heads)}"
+    section, dot, _ = key.partition(".")
+    close = [] if dot else get_close_matches(section.lower(), heads, n=1, cutoff=0.8)
+    near = close[0] if close else near_key(key, names)
+    if near is None and section not in heads:
+        near = next(iter(get_close_matches(section, heads, n=1)), None)
+    inside = [name for name in names if name.startswith(f"{section}.")]
+    return f"did you mean {near}?" if near else f"known: {', '.join(inside or heads)}"
 
 
 def near_key(key: str, keys: Iterable[str]) -> str | None:
-    """The known key most like a dotted key as a whole; else the key or section whose last part is most like its own (in
-    another section only if very like). Ties go to the least deeply nested. None if nothing is like it, or it is itself
-    a section."""
-    names, key = sorted(keys, key=_depth), by_our_name(key.strip())
-    sections = {name[:end] for name in names for end in range(len(name)) if name[end] == "."}
-    if key in sections:
-        return None
-    return _like_whole(key, names) or _like_last(key, sorted([*names, *sorted(sections)], key=_depth))
-
-
-def _like_whole(key: str, names: list[str]) -> str | None:
-    """The name most like the key. Their last parts must be alike too: a long section in common is not enough."""
-    alike = [name for name in names if likeness(key, name) >= 0.85 and likeness(_last(key), _last(name)) >= 0.5]
-    return max(alike, key=lambda name: likeness(key, name), default=None)
-
-
-def _like_last(key: str, targets: list[str]) -> str | None:
-    """The target whose last part is most like the key's."""
-    section = f"{key.partition('.')[0]}."
-    elsewhere = 0.8 if any(name.startswith(section) for name in targets) else NEAR
-    likely = {name: likeness(_last(key), _last(name)) for name in targets}
-    alike = [name for name in targets if likely[name] >= (NEAR if name.startswith(section) else elsewhere)]
-    return max(alike, key=lambda name: likely[name], default=None)
-
-
-def likeness(one: str, other: str) -> float:
-    """Similarity from 0 to 1, which means equal except for case."""
-    return SequenceMatcher(None, other.lower(), one.lower()).ratio()
-
-
-def _depth(key: str) -> int:
-    return key.count(".")
-
-
-def _last(key: str) -> str:
-    return key.rpartition(".")[2]
+    """The known key whose last part is most like that of a dotted key: of the same section, or of another if it is
+    very like; None if nothing is like it."""
+    section, _, last = key.lower().rpartition(".")
+    by_last: dict[str, str] = {}
+    inside: dict[str, str] = {}
+    for name in sorted(keys, key=lambda name: name.count(".")):
+        head, _, end = name.lower().rpartition(".")
+        by_last.setdefault(end, name)
+        if head == section:
+            inside.setdefault(end, name)
+    for names, cutoff in ((inside, NEAR), (by_last, 0.8)):
+        if close := get_close_matches(last, names, n=1, cutoff=cutoff):
+            return names[close[0]]
+    return None
 
 
 def shown(value: Any) -> str:

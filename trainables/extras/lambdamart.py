@@ -5,12 +5,12 @@ Not a network over texts: `trainables.extras.trees` trains it, tree by tree. PyT
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
 
-from trainables.config.rules import Rule, Rules, is_named
 from trainables.core.errors import DataError, Problem
 from trainables.data.columns import RankingData, require_features
 from trainables.rankers import RankerKind
@@ -58,22 +58,24 @@ class LambdaMartSettings(RankerSettings):
     def rounds_per_iteration(self) -> int:
         return self.trees_per_iteration
 
+    def refused(self, run: Any) -> Iterator[Problem]:
+        curriculum = run.curriculum
+        right = "curriculum.subset or curriculum.objective_switch: mse, with curriculum.switch (trees)"
+        for key, value in (
+            ("curriculum.pacing", curriculum.pacing),
+            ("curriculum.weighting", curriculum.weighting),
+            ("curriculum.negatives.schedule", curriculum.negatives.schedule),
+        ):
+            if value != "none":
+                yield Problem(key, f"'{value}' does not apply to {self.name}, which grows trees on all its data", right)
+        switch = curriculum.objective_switch
+        if switch not in ("none", "mse"):
+            yield Problem("curriculum.objective_switch", f"'{switch}' does not apply to {self.name}", "none or mse")
+        if run.training.max_iterations < 1:
+            yield Problem("training.max_iterations", f"{self.name} without trees ranks nothing", "1 or more")
 
-# fmt: off
-# One or two lines a rule, where the formatter would take five.
-OF_TREES = "curriculum.subset or curriculum.objective_switch: mse, with curriculum.switch (trees)"
-RULES: Rules = (
-    *(Rule(key, is_named, f"'{{{key}}}' does not apply to {{ranker.name}}, which grows trees on all its data", OF_TREES)
-      for key in ("curriculum.pacing", "curriculum.weighting", "curriculum.negatives.schedule")),
-    Rule("curriculum.objective_switch", lambda name, _: name not in ("none", "mse"),
-         "'{curriculum.objective_switch}' does not apply to {ranker.name}", "none or mse"),
-    Rule("training.max_iterations", lambda most, _: most < 1, "{ranker.name} without trees ranks nothing", "1 or more"),
-)
-# fmt: on
 
-KIND = RankerKind(
-    LambdaMartSettings, training="trainables.extras.trees:TreeTraining", rules=RULES, staged=True, on_cpu=True
-)
+KIND = RankerKind(LambdaMartSettings, training="trainables.extras.trees:TreeTraining", staged=True, on_cpu=True)
 
 
 def parameters(settings: LambdaMartSettings, lr: float, objective: TreeObjective, highest_label: int) -> dict[str, Any]:

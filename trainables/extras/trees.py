@@ -21,7 +21,6 @@ from trainables.data.columns import RankingData, Split, required_split
 from trainables.data.combine import drawn_queries
 from trainables.evaluation.metrics import Evaluator
 from trainables.extras.lambdamart import LambdaMartSettings, TreeObjective, learnable_features, parameters
-from trainables.rankers import ranker_settings
 from trainables.training import checkpoint
 from trainables.training.features import FeatureTraining
 from trainables.training.prepared import PreparedData
@@ -69,9 +68,9 @@ class Stage:
 
 
 def settings_of(run: TrainingRun) -> LambdaMartSettings:
-    settings = ranker_settings(run.ranker)
+    settings = run.ranker
     if not isinstance(settings, LambdaMartSettings):
-        raise TypeError(f"{run.ranker['name']} grows no trees")
+        raise TypeError(f"{run.ranker.name} grows no trees")
     return settings
 
 

@@ -33,7 +33,6 @@ class RankerKind:
     settings  its `ranker.*` keys
     network   of a ranker over texts: the network, a class or its MODULE:CLASS
     training  of a ranker over features: its FeatureTraining, likewise
-    rules     of `config.rules`: what it refuses besides what all rankers refuse that read the same
     staged    whether it is trained on the data of `curriculum.subset`, or under `curriculum.objective_switch`, until
               `curriculum.switch`
     on_cpu    whether its training uses no GPU
@@ -42,7 +41,6 @@ class RankerKind:
     settings: type[RankerSettings]
     network: str | type[Ranker] | None = None
     training: str | type[Any] | None = None
-    rules: tuple[Any, ...] = ()
     staged: bool = False
     on_cpu: bool = False
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from trainables.core.registry import Part
@@ -17,12 +17,11 @@ def ranker(
     *,
     settings: type[RankerSettings],
     reads: Reads = "texts",
-    rules: Sequence[Any] = (),
     staged: bool = False,
     on_cpu: bool = False,
 ) -> Callable[[Part], Part]:
     """Registers a ranker of one's own: a subclass of Ranker or, if it `reads` features, of FeatureTraining. Its
-    `ranker.*` keys are the fields of `settings`; `rules`, `staged`, `on_cpu`: as in RankerKind."""
+    `ranker.*` keys are the fields of `settings`; `staged`, `on_cpu`: as in RankerKind."""
 
     def value(part: Any) -> RankerKind:
         if (default := settings.model_fields["name"].default) != name:
@@ -31,6 +30,6 @@ def ranker(
             raise ValueError(f"'{part.__name__}' does not define {', '.join(missing)}; all methods of a ranker")
         network, training = (part, None) if reads == "texts" else (None, part)
         settings.text_side = settings.text_side or name
-        return RankerKind(settings, network, training, tuple(rules), staged, on_cpu)
+        return RankerKind(settings, network, training, staged, on_cpu)
 
     return RANKERS.decorator(name, summary, source, value)

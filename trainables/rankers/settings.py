@@ -6,9 +6,13 @@ else take seconds and hundreds of MB for PyTorch.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Iterable
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from trainables.core.errors import Problem
+from trainables.core.validation import Section
 
 TINY = "tiny"  # a model of ours; others are folders or names of the Hugging Face hub
 FILES = "(config.json, tokenizer.json, model.safetensors)"
@@ -38,7 +42,7 @@ Similarity = Literal["cosine", "dot"]
 Dimension = Annotated[int, Field(ge=1)]
 
 
-class RankerSettings(BaseModel):
+class RankerSettings(Section):
     """The `ranker.*` keys of one ranker; subclasses add theirs.
 
     default_lr  default of training.lr, where it is not the usual one
@@ -49,7 +53,6 @@ class RankerSettings(BaseModel):
     text_keys   the settings that `prepare` reads
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     default_lr: ClassVar[float | None] = None
     embeds: ClassVar[bool] = False
     classifies: ClassVar[bool] = True
@@ -77,11 +80,13 @@ class RankerSettings(BaseModel):
     def require_length(self, most: int) -> None:
         """Raises ConfigError where a pair of so many tokens is too short for the ranker; before data is read."""
 
+    def refused(self, run: Any) -> Iterable[Problem]:
+        """What the ranker cannot follow in the rest of a training, besides what no ranker can that reads the same."""
+        return ()
 
-class LoraSettings(BaseModel):
+
+class LoraSettings(Section):
     """Low-rank adapters, which are trained in place of a pretrained model's own weights."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     rank: int = Field(
         default=0,

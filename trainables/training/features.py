@@ -36,7 +36,7 @@ class FeatureTraining(RankerProgress):
 
     def __init__(self, run: TrainingRun, prepared: PreparedData):
         super().__init__(run, prepared)
-        self.features = require_features(prepared.data, run.ranker["name"])
+        self.features = require_features(prepared.data, run.ranker.name)
 
     def end_iteration(
         self, started: float, scores: np.ndarray, train_loss: float, speed: float, available_share: float = 1.0
@@ -64,7 +64,7 @@ class FeatureTraining(RankerProgress):
     @classmethod
     def notes_on(cls, run: TrainingRun, data: RankingData) -> tuple[str, ...]:
         """What the user should know before the training. Raises DataError for data that it cannot use."""
-        require_features(data, run.ranker["name"])
+        require_features(data, run.ranker.name)
         return ()
 
     @classmethod
@@ -77,7 +77,7 @@ def training_over_features(run: TrainingRun) -> type[FeatureTraining]:
     """How a run's ranker over features is trained and read."""
     training = run.kind.training
     if training is None:
-        raise TypeError(f"{run.ranker['name']} is not a ranker over features")
+        raise TypeError(f"{run.ranker.name} is not a ranker over features")
     return loaded(training) if isinstance(training, str) else training
 
 
@@ -92,7 +92,7 @@ class SavedFeatureRanker:
     def score_split(self, data: RankingData, name: str, precision: str | None = None) -> np.ndarray:
         """Scores of the candidates of the named split, float32 [C]; `precision` is for networks. The last features may
         be absent, as files leave out what is 0. Raises DataError for texts, or for more features than it learned."""
-        features, width = require_features(data, self.run.ranker["name"]), self.ranker.width
+        features, width = require_features(data, self.run.ranker.name), self.ranker.width
         count = features.shape[1]
         if count > width:
             wrong = f"'{data.name}' has {count} features, the ranker learned {width}"

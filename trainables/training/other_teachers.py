@@ -62,7 +62,7 @@ def computed_scores(
 
     def build(entry: Path, state: Path) -> None:
         """Trains, or goes on from `state`, where the scores of the iterations are too."""
-        what = f"{plain.ranker['name']}, seed {plain.seed}, at most {last} iterations"
+        what = f"{plain.ranker.name}, seed {plain.seed}, at most {last} iterations"
         say(f"training a teacher ({what}, on {best_device()})")
 
         def score(training: Training) -> None:  # a state may have been saved just before its scores were

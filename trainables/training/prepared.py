@@ -21,7 +21,7 @@ from trainables.data import load_data
 from trainables.data.columns import RankingData, Split, require_features, require_texts
 from trainables.data.combine import joined, some_queries
 from trainables.data.settings import DataConfig
-from trainables.rankers import RANKERS, load_ranker, ranker_settings
+from trainables.rankers import load_ranker
 from trainables.rankers.ranker import Ranker, TextSide, Tokens
 from trainables.rankers.settings import TRAINED_VECTORS, RankerSettings
 
@@ -127,10 +127,11 @@ class PreparedData:
 def prepared_key(run: TrainingRun) -> str:
     """Equal keys mean equal prepared data. The key covers the data and what the ranker reads of its texts. Pre-training
     adds its keys and all settings of the ranker, because a pre-trained start fits only one ranker."""
-    run = TrainingRun.model_validate(run.model_dump())  # as from a file: a default of 1 is 1.0 there
-    settings, pretraining = RANKERS[run.ranker["name"]].settings, run.training.pretraining()
-    text = {key: run.ranker[key] for key in settings.text_keys}
-    parts = [run.data.model_dump(), settings.text_side, text, [run.ranker, pretraining] if pretraining else None]
+    kind, pretraining = type(run.ranker), run.training.pretraining()
+    ranker = kind.model_validate(run.ranker.model_dump()).model_dump()  # as from a file: a default of 1 is 1.0 there
+    data = DataConfig.model_validate(run.data.model_dump()).model_dump()
+    text = {key: ranker[key] for key in kind.text_keys}
+    parts = [data, kind.text_side, text, [ranker, pretraining] if pretraining else None]
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
@@ -143,7 +144,7 @@ def prepared_for(run: TrainingRun, by_key: Mapping[str, PreparedData]) -> Prepar
 
 def ranker_of(run: TrainingRun) -> tuple[Ranker, RankerSettings]:
     """The configured network and its settings."""
-    return load_ranker(run.ranker["name"]), ranker_settings(run.ranker)
+    return load_ranker(run.ranker.name), run.ranker
 
 
 def read_of(run: TrainingRun, prepared: PreparedData) -> list[object]:
@@ -157,7 +158,7 @@ def read_of(run: TrainingRun, prepared: PreparedData) -> list[object]:
 def files_of(runs: Iterable[TrainingRun]) -> dict[str, str]:
     """{path: digest} of the files, of word vectors and of difficulty, that trainings read besides their data."""
     runs = list(runs)
-    named = {str(ranker.get("vectors", TRAINED_VECTORS)) for ranker in _rankers_of(runs)}
+    named = {str(getattr(ranker, "vectors", TRAINED_VECTORS)) for ranker in _rankers_of(runs)}
     named |= {name for run in runs for name in (run.curriculum.vectors, run.curriculum.file) if name}
     return {name: digest_of(Path(name)) for name in sorted(named - {TRAINED_VECTORS}) if Path(name).is_file()}
 
@@ -169,7 +170,7 @@ def changed_files(now: Mapping[str, str], recorded: Mapping[str, str]) -> list[s
 
 def encoders_of(runs: Iterable[TrainingRun]) -> dict[str, str]:
     """What the pretrained encoders of trainings are, by name, as far as it can be told (`encoder_version`)."""
-    if not (named := {ranker["model"] for ranker in _rankers_of(runs) if "model" in ranker}):
+    if not (named := {model for ranker in _rankers_of(runs) if (model := getattr(ranker, "model", None))}):
         return {}
     from trainables.rankers.encoders import encoder_version  # here: it imports transformers
 
@@ -177,7 +178,7 @@ def encoders_of(runs: Iterable[TrainingRun]) -> dict[str, str]:
     return {name: version for name, version in versions.items() if version}
 
 
-def _rankers_of(runs: Iterable[TrainingRun]) -> list[dict[str, Any]]:
+def _rankers_of(runs: Iterable[TrainingRun]) -> list[RankerSettings]:
     """The settings of the rankers, and of the teachers with one of their own."""
     return [ranker for run in runs for ranker in (run.ranker, run.curriculum.teacher.ranker) if ranker]
 
@@ -190,7 +191,7 @@ def prepare(run: TrainingRun, data: RankingData | None = None) -> PreparedData:
     """
     data = data or load_data(run.data, run.evaluation.relevance_level)
     if run.reads == "features":
-        require_features(data, run.ranker["name"])
+        require_features(data, run.ranker.name)
         return PreparedData(data, NO_TEXTS)
     require_texts(data)
     ranker, settings = ranker_of(run)

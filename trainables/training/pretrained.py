@@ -34,7 +34,7 @@ def trained_once(
     """
 
     def build(entry: Path, state: Path) -> None:
-        what = f"{plain.ranker['name']}, at most {plain.training.max_iterations} iterations"
+        what = f"{plain.ranker.name}, at most {plain.training.max_iterations} iterations"
         say(f"{doing} ({what}, on {best_device()})")
         run = plain_training(plain)
         leave(trained(lambda: Training(run, prepared), state, say), entry)

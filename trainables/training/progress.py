@@ -177,7 +177,7 @@ class RankerProgress(Progress):
     def apply(self, split: str, folder: Path) -> tuple[dict[str, np.ndarray], Path]:
         data, scores = self.ranked(split)
         evaluator = evaluator_of(data, data.splits[split], self.run.evaluation.relevance_level, self.run.metric)
-        values = write_evaluated(folder, split, data, scores, self.run.ranker["name"], evaluator)
+        values = write_evaluated(folder, split, data, scores, self.run.ranker.name, evaluator)
         return values, scores_file(folder, split, data)
 
     def restore_progress(self, folder: Path) -> dict[str, Any]:

@@ -36,7 +36,7 @@ class Ranker:
     @property
     def name(self) -> str:
         """Its kind, e.g. `bert`."""
-        return self.saved.run.ranker["name"]
+        return self.saved.run.ranker.name
 
     @property
     def classes(self) -> tuple[str, ...]:

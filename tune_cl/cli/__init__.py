@@ -33,7 +33,7 @@ COMMANDS = {
     "confirm": "did a curriculum beat plain training? new seeds, paired tests, a verdict",
     "effects": "what curricula change over all pairs of a search, and how much they differ",
     "report": "the results of a search: an HTML page, a LaTeX table or CSV",
-    "check": "validate a search space and forecast its cost",
+    "check": "validate a search space and measure its cost",
     "train": "one training, no search, no Ray",
     "rerank": "apply a trained ranker",
     "score": "difficulty of each training instance",

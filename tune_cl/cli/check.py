@@ -10,8 +10,8 @@ from tune_cl.cli import Command
 from tune_cl.cli.options import add_objective, add_overrides, add_space, objective_option
 from tune_cl.cli.tables import short, table
 from tune_cl.experiment.experiment import PLAIN
-from tune_cl.experiment.forecast import ArmPlan
 from tune_cl.experiment.load import SpaceOptions, requested_experiment
+from tune_cl.experiment.search_parts import ArmPlan
 from tune_cl.samplers import SEARCHERS
 from tune_cl.schedulers import SCHEDULERS
 from tune_cl.space.space_files import on_a_line
@@ -23,7 +23,7 @@ class CheckCommand(Command):
       tune-cl check penha2020_pacing --data ../data/wikiqa --set ranker.model=tiny
       tune-cl check space.yaml --objective own.py:train
 
-    Validates a search space without searching, and forecasts its cost from a few measured steps on this machine. Steps
+    Validates a search space without searching, and measures its cost by a few steps on this machine. Steps
     of a training function of your own are not measured."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -43,7 +43,6 @@ class CheckCommand(Command):
 
 def _by_topic(check: SpaceCheck) -> dict[str, str]:
     """What was found in words, by topic."""
-    most, expected = check.iterations_at_most, check.iterations_expected
     some = [f"{check.conditional} conditional"] if check.conditional else []
     some += ["continuous"] if check.combinations is None else [f"{check.combinations:,} combinations"]
     shown = {key: value for key, value in check.baseline.items() if not _tells_nothing(check, key)}
@@ -51,20 +50,17 @@ def _by_topic(check: SpaceCheck) -> dict[str, str]:
     return {
         "trains": f"{', '.join(check.rankers)} on {check.data or 'its own data'}, for {check.metric} on dev",
         "searches": f"{counted(check.parameters, 'key')} ({', '.join(some)})",
-        "steps": "; ".join(check.steps),
-        "priors": "; ".join(check.priors),
         "searcher": f"{check.searcher}: {SEARCHERS.entries[check.searcher].summary}",
-        "tries first": counted(check.points, "configuration") + " of search.points" if check.points else "",
+        "tries first": counted(check.points, "published curriculum", "published curricula") if check.points else "",
         "trials": f"{check.trials}, of at most {counted(check.max_iterations, 'iteration')} each",
         "plain trials": _plain(check.arms[PLAIN], check.plain),
         DEFAULT: f"{baseline or 'as the configuration is by default'}; the first trial, never stopped early",
         "scheduler": _scheduler(check),
-        "iterations": f"{most:,} at most" + (f", about {expected:,} expected" if expected < most else ""),
+        "iterations": f"{check.iterations_at_most:,} at most",
         "teacher": _before(check.teacher_iterations, ": one more training, which a scoring needs"),
         "pre-training": _before(check.pretraining_iterations),
         "time here": _time_here(check),
-        "budgets": _budgets(check),
-        "GPU": f"{check.gpu_hours_forecast:.3g} hours" if check.gpu_hours_forecast else "",
+        "GPU": f"at most {check.gpu_hours_at_most:.3g} hours" if check.gpu_hours_at_most else "",
     }
 
 
@@ -93,24 +89,18 @@ def _scheduler(check: SpaceCheck) -> str:
     return text + (f"; each trial is compared {check.judged}" if check.judged else "")
 
 
-def _budgets(check: SpaceCheck) -> str:
-    limits = ", ".join(f"{key} {_value(limit)}" for key, limit in check.budgets.items())
-    ends = check.ends_by or "none is"
-    return f"{limits}: the first that is reached ends the search; by this forecast {ends}" if limits else ""
-
-
 def _before(iterations: int, what: str = "") -> str:
     return f"at most {counted(iterations, 'iteration')} before the first trial{what}" if iterations else ""
 
 
 def _time_here(check: SpaceCheck) -> str:
     together, seconds = f"{check.at_a_time} at a time", check.seconds_per_iteration
-    if seconds is None or check.hours_forecast is None:
+    if seconds is None or check.hours_at_most is None:
         return f"not measured, {together}"
-    return f"{_time(check.hours_forecast)} without start-up, {together}, {seconds:.3g} s an iteration"
+    return f"at most {_time(check.hours_at_most)} without start-up, {together}, {seconds:.3g} s an iteration"
 
 
 def _time(hours: float) -> str:
     if hours >= 2:
-        return f"about {hours:.1f} hours"
-    return f"about {hours * 60:.0f} min" if hours * 60 >= 2 else f"about {hours * 3600:.0f} s"
+        return f"{hours:.1f} hours"
+    return f"{hours * 60:.0f} min" if hours * 60 >= 2 else f"{hours * 3600:.0f} s"

@@ -35,12 +35,9 @@ def unknown_options(arguments: str, known: Collection[str], command: str) -> lis
 
 def _meant(option: str, known: Collection[str], command: str) -> str:
     """The option or key like an unknown option, which may be one of other programs."""
-    from trainables.core.foreign import meant_key
     from trainables.core.validation import near_key
 
     name = option[2:].replace("-", "_")
-    if "--set" in known and (advice := meant_key(name)):
-        return advice
     key = near_key(name, keys()) if "--set" in known else None
     if key is None:
         close = get_close_matches(option, known, n=1, cutoff=0.7)

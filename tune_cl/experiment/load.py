@@ -8,26 +8,29 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from trainables.config.function import Objective, missing, recorded, same
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import NEEDS, TrainingRun, unflatten, without_effect
 from trainables.config.objective import OBJECTIVE
-from trainables.config.rules import check
 from trainables.config.task_fit import require_fit, require_usable
 from trainables.core.errors import ConfigError, Problem, gathering
 from trainables.core.files import LONGEST_NAME, names_folder
+from trainables.core.prose import counted
 from trainables.core.randomness import generator
+from trainables.core.validation import problems_of, with_needs
 from trainables.data import require_source, task_of
 from tune_cl.command_options import DATA_HELP, Options, option
-from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.forecast import ends_no_trial, never_models, unused
-from tune_cl.experiment.known_points import known_points
-from tune_cl.experiment.resolution import TEXTS, entries_of, map_all, resolve, written
-from tune_cl.experiment.rules import SEARCH, SEARCHABLE
-from tune_cl.experiment.search_keys import remarks, search_config
-from tune_cl.space.space import Flat, Points, points_of
-from tune_cl.space.space_files import as_yaml_reads, find_space, parse_yaml, read_space
+from tune_cl.experiment.experiment import CURRICULUM, OFF, Experiment, TrialConfig, plain_point
+from tune_cl.experiment.known_points import published_points
+from tune_cl.experiment.resolution import Resolution, baseline_of, flat_keys, resolve, written_parts
+from tune_cl.experiment.search_keys import BY_CHANCE, SEARCH_KEYS, SEARCH_NEEDS, SearchConfig, idle, notes_on
+from tune_cl.experiment.search_parts import startup_trials
+from tune_cl.space.space import Flat, Space
+from tune_cl.space.space_files import TEXTS, as_yaml_reads, find_space, parse_yaml, read_space
 
 CHECKED_DRAWS = 16
+DRAWS, FEW = 256, 256  # configurations that represent a space: draws of a large one, all of a small one
 SpaceSource = str | Path | Mapping[str, Any]  # of a space: a shipped name, a YAML file, or the mapping itself
 Overrides = Sequence[str] | Mapping[str, Any]  # KEY=VALUE texts, or dotted keys with their values
 OWN_SPACE, DEFAULTS = "search", "defaults"  # names of a mapping without one, and of no space at all
@@ -41,13 +44,16 @@ def load_experiment(
     objective: Objective | None = None,
 ) -> Experiment:
     """The experiment of a space, with what overrides it. Raises ConfigError with every problem found."""
-    name, tree, repeated = read_source(space)
-    experiment = build(name, tree, command_line(overrides, data, ranker), repeated, objective)
-    if not experiment.space.leaves:
+    name, tree, doubts = read_source(space)
+    experiment = build(name, tree, command_line(overrides, data, ranker), doubts, objective)
+    if not experiment.space.parameters:
         right = "a search range, e.g. training.lr: {loguniform: [1e-5, 1e-3]}, or use tune-cl train"
         raise ConfigError(Problem(name if isinstance(space, Mapping) else str(space), "nothing to search", right))
-    if problems := list(check(SEARCHABLE, experiment)):
-        raise ConfigError(problems)
+    if experiment.baseline != OFF and not experiment.compares:
+        right = "a key that the space searches, or sets otherwise"
+        raise ConfigError(Problem("baseline", "leaves nothing to compare: all trials would be plain", right))
+    if experiment.max_iterations < 1:
+        raise ConfigError(Problem("training.max_iterations", "0 trains nothing", "1 or more; or tune-cl train"))
     return experiment
 
 
@@ -83,7 +89,7 @@ def requested_experiment(
 
 
 def read_source(space: SpaceSource | None) -> tuple[str, Mapping[str, Any], list[Problem]]:
-    """The name and the mapping of a space (None: the defaults), and the problems of keys given twice."""
+    """The name and the mapping of a space (None: the defaults), and the doubts about its YAML."""
     if space is None:
         return DEFAULTS, {}, []
     if isinstance(space, Mapping):
@@ -95,16 +101,19 @@ def read_source(space: SpaceSource | None) -> tuple[str, Mapping[str, Any], list
 def load_training_run(
     space: SpaceSource | None, overrides: Overrides = (), data: str | Path | None = None, ranker: str | None = None
 ) -> TrainingRun:
-    """One training: what a space fixes (None: the defaults), with what overrides it. A key that the space opens has the
-    baseline's value. Raises ConfigError with every problem found."""
-    name, tree, repeated = read_source(space)
+    """One training: what a space fixes (None: the defaults), with what overrides it. A parameter has the baseline's
+    value. Raises ConfigError with every problem found."""
+    name, tree, doubts = read_source(space)
     given = command_line(overrides, data, ranker)
-    experiment = build(name, tree, given, repeated)
-    if several := [key for key in given.keys() & experiment.space.leaves.keys() if isinstance(given[key], list)]:
+    experiment = build(name, tree, given, doubts)
+    parameters = experiment.space.parameters
+    if several := [key for key in given.keys() & parameters.keys() if isinstance(given[key], list)]:
         right = "one value, or tune-cl run"
         raise ConfigError(Problem(key, "has several values, and this is one training", right) for key in several)
-    baseline = experiment.baseline_values()
-    return experiment.ranker_run({key: baseline[key] for key in experiment.space.leaves if key in baseline})
+    point = plain_point(experiment, {})
+    run = experiment.training({key: value for key, value in point.items() if key in parameters})
+    assert isinstance(run, TrainingRun)
+    return run
 
 
 def command_line(overrides: Overrides, data: str | Path | None, ranker: str | None) -> Flat:
@@ -116,17 +125,20 @@ def command_line(overrides: Overrides, data: str | Path | None, ranker: str | No
 def parse_overrides(overrides: Overrides) -> Flat:
     """Dotted key -> value or range, from a mapping or from `--set KEY=VALUE` options; a later one replaces an earlier
     one."""
+    if isinstance(overrides, str):
+        right = f'a mapping of keys, or a list: ["{overrides}"]'
+        raise ConfigError(Problem("overrides", f"{overrides!r} is a single text", right))
     flat: Flat = {}
     problems: list[Problem] = []
     if isinstance(overrides, Mapping):
-        flat, overrides = entries_of(as_yaml_reads(overrides), problems), ()
+        flat, overrides = flat_keys(as_yaml_reads(overrides), problems), ()
     for text in overrides:
         key, equals, value = text.partition("=")
         if not (key and equals):
             problems.append(Problem("--set", f"'{text}' is not KEY=VALUE", "e.g. --set training.lr=1e-4"))
             continue
         with gathering(problems):
-            flat |= entries_of({key: parse_yaml(value, f"--set {key}")}, problems)
+            flat |= flat_keys({key: parse_yaml(value, f"--set {key}")}, problems)
     if problems:
         raise ConfigError(problems)
     return flat
@@ -134,11 +146,10 @@ def parse_overrides(overrides: Overrides) -> Flat:
 
 def from_yaml(text: str, objective: Objective | None = None) -> Experiment:
     """The experiment that `Experiment.to_yaml` wrote. `objective`: the function of a search that trains by one; without
-    it, the experiment has the record of it. Raises ConfigError if it is another function."""
-    parsed = parse_yaml(text, "search space")
-    if not isinstance(parsed, Mapping) or not isinstance(parsed.get("name"), str):
+    it, the experiment has the record of it. Raises ConfigError for another one."""
+    tree = parse_yaml(text, "search space")
+    if not isinstance(tree, Mapping) or not isinstance(tree.get("name"), str):
         raise ConfigError(Problem("search space", "is not that of a search", "the YAML that tune-cl recorded"))
-    tree = dict(parsed)
     record = recorded(tree[OBJECTIVE]) if OBJECTIVE in tree else None
     if objective and not record:
         wrong = f"the search trains rankers of ours, and not by {objective.name}"
@@ -150,70 +161,67 @@ def build(
     name: str,
     tree: Mapping[str, Any],
     given: Flat,
-    repeated: Sequence[Problem] = (),
+    doubts: Sequence[Problem] = (),
     objective: Objective | None = None,
 ) -> Experiment:
     """The experiment of a search-space file's mapping (`tree`), overridden by the command line's dotted keys (`given`).
-    `name`: if the file has none; `repeated`: problems of the file's YAML, to be reported with all others; `objective`:
+    `name`: if the file has none; `doubts`: problems of the file's YAML, to be reported with all others; `objective`:
     the user's function that trains, if one does."""
-    file, line = written(tree), written(given)
-    function, problems = objective.name if objective else None, list[Problem]()
-    done = resolve(file, line, function, problems)
+    problems = list(doubts)
+    file, file_search, file_baseline = written_parts(tree, problems)
+    line, line_search, line_baseline = written_parts(given, problems)
     if OBJECTIVE in tree and objective is None:
         problems.append(missing(recorded(tree[OBJECTIVE])))
-    search = search_config(entries_of(file.search, problems) | entries_of(line.search, problems), problems)
-    name = tree.get("name", name)
+    done = resolve(file, line, objective.name if objective else None, problems)
+    search = search_config(file_search | line_search, problems)
+    baseline = baseline_of(done, file_baseline | line_baseline, problems)
+    description, source = (" ".join(str(tree.get(key) or "").split()) for key in ("description", "source"))
+    name = tree.get("name") or name
     if not (isinstance(name, str) and names_folder(name)):
         right = f"a word without '/', of {LONGEST_NAME} bytes at most"
         problems.append(Problem("name", f"{name!r} is not a folder name", right))
     problems += [Problem(key, "a key of the file alone", "left out of --set") for key in TEXTS if key in given]
-    whole = not problems  # else parts are left out, so that whether they fit together cannot be checked
-    problems += check(SEARCH, search, "search.")
-    with gathering(problems):
-        if search.searcher == "grid":
-            done.space.require_finite()
-    first = Points()
-    with gathering(problems):  # a point that names a wrong key is not wrong too
-        first = points_of(done.space, search.first, done.line.keys() | done.left_out | done.refused)
-    if not whole:
-        raise ConfigError(dict.fromkeys([*repeated, *problems]))
-    named, search = search.points, search.model_copy(update={"points": tuple(first.points)})
-    description, source = (" ".join(str(tree.get(key, "")).split()) for key in ("description", "source"))
-    notes = (*done.notes, *first.notes, *remarks(search))
-    experiment = Experiment(name, done.fixed, done.space, done.baseline, search, description, source, notes, objective)
-    if problems := [*repeated, *problems, *misfits_of_parts(experiment)]:
-        raise ConfigError(problems)
-    if isinstance(named, str):
-        points, found = known_points(experiment, named)
-        experiment, notes = with_points(experiment, points), (*notes, *found)
-    of_trainings = [key for key in entries_of(line.configuration, []) if key not in done.left_out]
-    idle = unused(experiment, entries_of(line.search, []), of_trainings)
-    notes += (*idle, *never_models(experiment), *ends_no_trial(experiment))
-    return with_whole_grid(replace(experiment, notes=notes))
+    if search.searcher == "grid":
+        with gathering(problems):
+            Space(done.parameters).require_finite()
+    if problems:  # else parts are left out, so that whether they fit together cannot be checked
+        raise ConfigError(dict.fromkeys(problems))
+    experiment = Experiment(name, done.fixed, done.space(), baseline, search, description, source, objective=objective)
+    require_fitting(experiment)
+    points = tuple(published_points(experiment)) if search.points else ()
+    experiment = with_whole_grid(replace(experiment, points=points))
+    notes = [*done.notes, *notes_on(search), *notes_without_effect(experiment, done, line_search)]
+    if search.points and not points:
+        notes.append("search.points: the space holds none of the published curricula")
+    return replace(experiment, notes=(*notes, *never_models(experiment)))
 
 
-def with_points(experiment: Experiment, points: Sequence[Flat]) -> Experiment:
-    """The experiment, with these configurations tried first."""
-    return replace(experiment, search=experiment.search.model_copy(update={"points": tuple(points)}))
+def search_config(flat: Flat, problems: list[Problem]) -> SearchConfig:
+    """The checked `search.*` keys. What is wrong is added to `problems`; then all keys have their defaults."""
+    try:
+        return SearchConfig.model_validate(unflatten(flat) if "" not in flat else flat[""])
+    except ValidationError as error:
+        problems += problems_of(error, SEARCH_KEYS, "search.")
+        return SearchConfig()
 
 
-def misfits_of_parts(experiment: Experiment) -> list[Problem]:
-    """Where the configuration, the space and the way it is searched do not fit together."""
-    configurations = [experiment.space.sample(generator(0, "check", draw)) for draw in range(CHECKED_DRAWS)]
-    plain = [experiment.plain_space.sample(generator(0, "check plain", draw)) for draw in range(CHECKED_DRAWS)]
-    points = [experiment.baseline_values(), *experiment.search.first, *configurations]
-    points += map(experiment.plain_values, plain)
+def require_fitting(experiment: Experiment) -> None:
+    """Raises ConfigError where values do not go together, or with the data's task: of the baseline, and of draws from
+    both arms."""
     task = cache(task_of)  # which asks every reader about a folder
-
-    def require_fitting(point: Flat) -> None:
-        run = experiment.config(point).run
-        if isinstance(run, TrainingRun):
-            require_fit(run, task(run.data.source))
-
+    space, plain = experiment.space, experiment.shared_space
+    points = [plain_point(experiment, {})]
+    points += [space.sample(generator(0, "check", draw)) for draw in range(CHECKED_DRAWS)]
+    shared = [plain.sample(generator(0, "check plain", draw)) for draw in range(CHECKED_DRAWS)]
+    points += [plain_point(experiment, values) for values in shared]
     problems: list[Problem] = []
-    with gathering(problems):
-        map_all(require_fitting, points)
-    return problems
+    for point in points:
+        with gathering(problems):
+            run = experiment.config(point).run
+            if isinstance(run, TrainingRun):
+                require_fit(run, task(run.data.source))
+    if problems:
+        raise ConfigError(dict.fromkeys(problems))
 
 
 def with_whole_grid(experiment: Experiment) -> Experiment:
@@ -223,3 +231,32 @@ def with_whole_grid(experiment: Experiment) -> Experiment:
         trials = int(sum(experiment.combinations.values()))
         return replace(experiment, search=search.model_copy(update={"trials": trials}))
     return experiment
+
+
+def notes_without_effect(experiment: Experiment, done: Resolution, search: Flat) -> list[str]:
+    """A note on those of the command line's keys that have no effect on the search, or on any of its trainings."""
+    of_search = idle(experiment.search)
+    unread = [key for name in search if (key := f"search.{name}") in of_search]
+    if given := [key for key in done.line if key not in done.left_out]:
+        configs = (experiment.base, *representative(experiment))
+        unread += without_effect(given, dict.fromkeys(key for config in configs for key in config.params))
+    return [f"without effect on this search: {with_needs(unread, NEEDS | SEARCH_NEEDS)}"] if unread else []
+
+
+def representative(experiment: Experiment) -> list[TrialConfig]:
+    """Configurations that represent the space: all of a small one, else random draws."""
+    space, combinations = experiment.space, experiment.space.combinations()
+    if combinations is not None and combinations <= FEW:
+        return [experiment.config(point) for point in space.grid()]
+    draws = (generator(experiment.seed, "forecast", draw) for draw in range(DRAWS))
+    return [experiment.config(space.sample(draw)) for draw in draws]
+
+
+def never_models(experiment: Experiment) -> list[str]:
+    """A note if the curricula are too few for a searcher that models the space to begin."""
+    search, trials = experiment.search, experiment.arm_trials[CURRICULUM]
+    startup = startup_trials(experiment, CURRICULUM)
+    if search.searcher in BY_CHANCE or not 1 < trials <= startup:
+        return []
+    after = f"{search.searcher} models the space after {counted(startup, 'trial')} of an arm (search.startup_trials)"
+    return [f"search.searcher: {after}, so all {trials} of the curriculum arm are chosen at random"]

@@ -9,9 +9,9 @@ from typing import Any
 
 from trainables.data import DOCSTRINGS
 from trainables.data.clusters import NONE
-from trainables.rankers.settings import TRAINED_VECTORS
+from trainables.rankers.settings import TRAINED_VECTORS, RankerSettings
 from tune_cl.experiment.experiment import Experiment
-from tune_cl.space.parameters import Choice, Leaf
+from tune_cl.space.parameters import Parameter, choice
 from tune_cl.space.space import Flat, Space
 
 DATA = ("data.source", "training.pretrain_data")
@@ -28,15 +28,13 @@ PATHS = {  # keys whose value may be a local path, each with the one value that 
 def in_any_folder(experiment: Experiment) -> Experiment:
     """The experiment with absolute paths: trials work in other folders, and `resume` and `confirm` may be called from
     other folders."""
-    space, search = experiment.space, experiment.search
+    parameters = {key: _parameter(key, parameter) for key, parameter in experiment.space.parameters.items()}
     return replace(
         experiment,
         fixed=_absolutes(experiment.fixed),
         baseline=_absolutes(experiment.baseline),
-        space=Space(
-            {key: _with_absolute_paths(key, leaf) for key, leaf in space.leaves.items()}, _absolutes(space.context)
-        ),
-        search=search.model_copy(update={"points": tuple(map(_absolutes, search.first))}),
+        space=Space(parameters, _absolutes(experiment.space.fixed)),
+        points=tuple(map(_absolutes, experiment.points)),
     )
 
 
@@ -44,17 +42,17 @@ def _absolutes(flat: Mapping[str, Any]) -> Flat:
     return {key: absolute(key, value) for key, value in flat.items()}
 
 
-def _with_absolute_paths(key: str, leaf: Leaf) -> Leaf:
-    when = {other: tuple(absolute(other, value) for value in values) for other, values in leaf.when.items()}
-    if isinstance(leaf, Choice):
-        leaf = replace(leaf, options=tuple(absolute(key, option) for option in leaf.options))
-    return replace(leaf, when=when)
+def _parameter(key: str, parameter: Parameter) -> Parameter:
+    when = {other: tuple(absolute(other, value) for value in values) for other, values in parameter.when.items()}
+    if parameter.is_number:
+        return replace(parameter, when=when)
+    return choice(*(absolute(key, option) for option in parameter.ends), when=when)
 
 
 def absolute(key: str, value: Any) -> Any:
     """The absolute path if the key's value is the path of an existing file or folder, else the value."""
-    if key == "curriculum.teacher.ranker" and isinstance(value, Mapping):
-        return {name: absolute(f"ranker.{name}", one) for name, one in value.items()}
+    if isinstance(value, RankerSettings):  # a teacher's
+        return value.model_copy(update={name: absolute(f"ranker.{name}", one) for name, one in value})
     if key not in PATHS or not isinstance(value, str) or value == PATHS[key] or value.startswith("ir_datasets:"):
         return value
     path = Path(value).expanduser() if key in DATA else Path(value)

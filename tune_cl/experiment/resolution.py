@@ -1,31 +1,29 @@
-"""Turns a search-space file and the command line into checked fixed keys, opened leaves and a baseline."""
+"""Turns a search-space file and the command line into checked fixed keys, parameters and a baseline."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from pydantic.fields import FieldInfo
 
-from trainables.config.keys import RankerName, configuration_fields, ranker_fields
+from trainables.config.keys import DEFAULT_RANKER, configuration_fields, ranker_fields
 from trainables.config.objective import OBJECTIVE, PARAMETERS, objective_fields
 from trainables.config.task_fit import class_values
 from trainables.core.errors import ConfigError, Problem, gathering
-from trainables.core.validation import accepts_list, key_problem, near_key, shown, unknown_key, validate_value
+from trainables.core.validation import accepts_list, nearest_key, shown, validate_value
 from trainables.data import DOCSTRINGS, may_have_turns, task_of
 from trainables.rankers import RANKERS
+from tune_cl.experiment.experiment import OFF
 from tune_cl.experiment.search_keys import SEARCH_KEYS
-from tune_cl.space.parameters import BESIDE, KINDS, Choice, Leaf, parse_leaf
-from tune_cl.space.space import Flat, Space, ordered
+from tune_cl.space.parameters import KINDS, Condition, Parameter, choice, in_our_words, parameter_of
+from tune_cl.space.space import Flat, Space, in_order
+from tune_cl.space.space_files import TEXTS
 
 SHORT = {"data": "data.source", "ranker": "ranker.name"}
-OFF: Flat = {"curriculum.pacing": "none", "curriculum.weighting": "none"}
-TURN_OFF = object()
-RATE = "training.lr"
-DEFAULT_NAME = RankerName.model_fields["name"].default
-TEXTS = ("name", "description", "source")
-MAPPINGS = ("curriculum.teacher.ranker", "data.top_k")  # keys whose value may be a mapping without opening a leaf
+MAPPINGS = ("curriculum.teacher.ranker", "data.top_k")  # keys whose value may be a mapping
 # Trials that differ in these keys have dev values, or rungs, that cannot be compared.
 NEVER_OPENED = (
     "data.",
@@ -41,403 +39,308 @@ NEVER_OPENED = (
 )
 
 
-# A space goes through four forms: Written -> Entries -> Checked -> Resolved.
+@cache
+def keys_of(rankers: tuple[str, ...]) -> tuple[frozenset[str], frozenset[str]]:
+    """All keys that rankers have, and the sections of all keys."""
+    of_rankers = [key for name in rankers for key in ranker_fields(name)]
+    keys = [*configuration_fields(()), *of_rankers, *SEARCH_KEYS, f"{PARAMETERS}.", "baseline."]
+    sections = {key[:end] for key in keys for end in range(len(key)) if key[end] == "."}
+    return frozenset(of_rankers), frozenset(sections)
 
 
-@dataclass(frozen=True)
-class Written:
-    """The keys of a space file, or those of the command line, as written: nested, dotted or in short forms.
-
-    baseline  the key `baseline`, and those that begin with `baseline.`
-    """
-
-    configuration: Flat
-    search: Flat
-    baseline: Flat
+def of_rankers() -> frozenset[str]:
+    return keys_of(tuple(RANKERS))[0]
 
 
-@dataclass(frozen=True)
-class Entries:
-    """The keys of the configuration by dotted key.
-
-    all           as written; the command line overrides the file
-    line          those of the command line
-    fields        what trainings with these keys have
-    rankers       that the keys name
-    file_rankers  that the file names, right or wrong
-    objective     the user's function that trains
-    """
-
-    all: Flat
-    line: Flat
-    fields: Mapping[str, FieldInfo]
-    rankers: Sequence[str]
-    file_rankers: Sequence[str]
-    objective: str | None
+def sections() -> frozenset[str]:
+    return keys_of(tuple(RANKERS))[1]
 
 
-@dataclass(frozen=True)
-class Checked:
-    """Checked values and ranges, by dotted key. `left_out`: keys that the command line has made pointless, and why."""
-
-    fixed: Flat
-    leaves: dict[str, Leaf]
-    left_out: dict[str, str]
-
-    def without(self, key: str, why: str) -> Checked:
-        fixed, leaves = ({k: value for k, value in part.items() if k != key} for part in (self.fixed, self.leaves))
-        return Checked(fixed, leaves, {**self.left_out, key: why})
-
-
-@dataclass(frozen=True)
-class Resolved:
-    """What a space file and the command line come to. `refused`: keys that are wrong, whose problems are reported."""
-
-    fixed: Flat
-    space: Space
-    baseline: Flat
-    notes: list[str]
-    line: Flat
-    left_out: set[str]
-    refused: set[str]
-
-
-def written(tree: Mapping[str, Any]) -> Written:
-    """The keys of a space file, or of the command line, by section; without those in words."""
-    sections: dict[str, Flat] = {"configuration": {}, "search": {}, "baseline": {}}
-    for key, value in tree.items():
-        if key not in (*TEXTS, OBJECTIVE):
-            head = str(key).partition(".")[0]
-            sections[head if head in sections else "configuration"][str(key)] = value
-    return Written(**sections)
-
-
-def resolve(file: Written, line: Written, objective: str | None, problems: list[Problem]) -> Resolved:
-    """`line`: the command line, which overrides the file; `objective`: the name of the function that trains, if it is a
-    user's. Wrong parts are left out and added to `problems`."""
-    entries = read_entries(file.configuration, line.configuration, objective, problems)
-    checked = check_entries(entries, problems)
-    if objective is None:
-        checked = suited_to_task(entries, checked)
-        checked = suited_to_turns(entries, checked)
-    checked = with_conditions(entries, checked, problems)
-    off = baseline_values(entries, file.baseline, line.baseline, problems)
-    notes = [f"{key} is left out: {why}" for key, why in checked.left_out.items()] + rate_notes(entries, checked)
-    refused = entries.all.keys() - checked.leaves.keys() - checked.fixed.keys()
-    space = Space(checked.leaves, context_of(entries, checked))
-    return Resolved(checked.fixed, space, off, notes, entries.line, set(checked.left_out), refused)
-
-
-def read_entries(file: Flat, line: Flat, objective: str | None, problems: list[Problem]) -> Entries:
-    """The keys of the configuration, with the fields that their trainings have."""
-    of_line, of_file = entries_of(line, problems), entries_of(file, problems)
-    both, file_rankers = of_file | of_line, named_rankers(of_file.get("ranker.name", DEFAULT_NAME))
-    if objective is not None:
-        return Entries(both, of_line, objective_fields(both), [], file_rankers, objective)
-    names = named_rankers(both.get("ranker.name", DEFAULT_NAME))
-    rankers = [RANKERS.canonical(name) for name in names if name in RANKERS]
-    fields = configuration_fields(rankers)
-    if len(rankers) < len(names):  # reported where values are checked; its own keys are not further problems
-        of_one, fields = fields, configuration_fields(RANKERS)
-        both = {key: value for key, value in both.items() if key in of_one or key not in fields}
-    return Entries(both, of_line, fields, rankers, file_rankers, None)
-
-
-def entries_of(tree: Mapping[str, Any], problems: list[Problem], prefix: str = "") -> Flat:
+def flat_keys(tree: Mapping[str, Any], problems: list[Problem], prefix: str = "") -> Flat:
     """Dotted key -> value or range, from keys written nested, dotted or in the short forms `data: PATH` and
-    `ranker: NAME`.
-
-    A key given twice gets its last value and an entry in `problems`.
-    """
+    `ranker: NAME`. An empty section counts as absent. A key given twice has its last value, and a problem."""
     flat: Flat = {}
     for name, value in tree.items():
         key = f"{prefix}{name}"
-        if isinstance(value, Mapping) and not is_range(key, value):
-            entries = entries_of(value, problems, f"{key}.")
+        plain = key.removeprefix("baseline.")
+        if value is None and plain in sections():
+            continue
+        if isinstance(value, Mapping) and not is_range(plain, value):
+            inner = flat_keys(value, problems, f"{key}.")
         else:
-            entries = {SHORT.get(key, key): value}
-        join(flat, entries, problems)
+            inner = {key.removesuffix(plain) + SHORT.get(plain, plain): value}
+        twice = sorted(flat.keys() & inner.keys())
+        problems += [Problem(key, "given twice", "one value, nested or dotted") for key in twice]
+        flat |= inner
     return flat
 
 
-def join(flat: Flat, entries: Flat, problems: list[Problem]) -> None:
-    """Adds `entries` to `flat`; keys already there get an entry in `problems`."""
-    twice = sorted(flat.keys() & entries.keys())
-    problems += [Problem(key, "given twice", "one value, nested or dotted") for key in twice]
-    flat |= entries
-
-
 def is_range(key: str, value: Mapping[str, Any]) -> bool:
-    """Whether a mapping opens a leaf (perhaps misspelt) rather than being a section."""
-    of_ranker = key.startswith("ranker.") and not is_ranker_section(key)
-    whole = of_ranker or key in configuration_fields(()) or key in SEARCH_KEYS
-    return whole or bool(value.keys() & {*KINDS, *BESIDE})
+    """Whether a mapping is the value or the range of a key, perhaps misspelt, rather than a section of keys."""
+    whole = key in configuration_fields(()) or key in SEARCH_KEYS or key in of_rankers()
+    return whole or bool(value.keys() & {*KINDS, "when"}) or (key not in sections() and in_our_words(value) != "")
 
 
-def is_ranker_section(key: str) -> bool:
-    """Whether a ranker has keys below this one, as `ranker.lora` has."""
-    return any(name.startswith(f"{key}.") for ranker in RANKERS for name in ranker_fields(ranker))
+@dataclass
+class Resolution:
+    """What a space file and the command line come to, as far as it is read.
+
+    written     the keys of the configuration, in which the command line overrides the file
+    line        those of the command line
+    fields      what trainings with these keys have
+    rankers     that the keys name
+    left_out    keys that the command line has made pointless, and why
+    objective   the name of the user's function that trains, if one does
+    """
+
+    written: Flat
+    line: Flat
+    fields: Mapping[str, FieldInfo]
+    rankers: list[str]
+    objective: str | None
+    fixed: Flat = field(default_factory=dict)
+    parameters: dict[str, Parameter] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def leave_out(self, key: str, why: str) -> None:
+        self.fixed.pop(key, None)
+        self.parameters.pop(key, None)
+        self.left_out[key] = why
+
+    def unopened(self, key: str) -> list[Any]:
+        """The value of a key that is not opened: as written, or its default. Empty if it has none."""
+        if key in self.fixed:
+            return [self.fixed[key]]
+        one = self.fields[key]
+        return [] if one.is_required() else [one.get_default(call_default_factory=True)]
+
+    def possible(self, key: str) -> list[Any]:
+        """What a key can be: its value, its options, or the ends of its range."""
+        return list(self.parameters[key].ends) if key in self.parameters else self.unopened(key)
+
+    def space(self) -> Space:
+        """The parameters, beside the values of unopened keys in their conditions."""
+        others = {other for parameter in self.parameters.values() for other in parameter.when} - self.parameters.keys()
+        fixed = {key: value for key in others & self.fields.keys() for value in self.unopened(key)}
+        return Space(self.parameters, fixed)
 
 
-def named_rankers(value: Any) -> list[str]:
+def resolve(file: Flat, line: Flat, objective: str | None, problems: list[Problem]) -> Resolution:
+    """The configuration of a space: its dotted keys in the file, overridden by those of the command line. Wrong parts
+    are left out and added to `problems`. `objective`: the name of the user's function that trains, if one does."""
+    done = named_parts(file, line, objective)
+    for key, value in done.written.items():
+        with gathering(problems):
+            checked = value_or_range(done, key, value)
+            if isinstance(checked, Parameter):
+                done.parameters[key] = checked
+            elif key not in done.left_out:
+                done.fixed[key] = checked
+    if objective is None:
+        suit_task(done)
+        suit_turns(done)
+    with gathering(problems):
+        check_conditions(done, problems)
+    done.notes += [f"{key} is left out: {why}" for key, why in done.left_out.items()]
+    done.notes += rate_notes(done, named_rankers(file))
+    return done
+
+
+def named_parts(file: Flat, line: Flat, objective: str | None) -> Resolution:
+    """The keys, with the fields that their trainings have."""
+    written = file | line
+    if objective is not None:
+        fixed = {"ranker.name": objective}
+        return Resolution(fixed | written, line, objective_fields(written), [], objective)
+    names = named_rankers(written)
+    rankers = [RANKERS.canonical(name) for name in names if name in RANKERS]
+    if len(rankers) == len(names):
+        return Resolution(written, line, configuration_fields(rankers), rankers, None)
+    known = {key: value for key, value in written.items() if key == "ranker.name" or key not in of_rankers()}
+    return Resolution(known, line, configuration_fields(rankers), rankers, None)  # the wrong name is problem enough
+
+
+def named_rankers(flat: Mapping[str, Any]) -> list[str]:
     """The names, right or wrong, that a value or range of `ranker.name` allows."""
+    value = flat.get("ranker.name", DEFAULT_RANKER)
     if isinstance(value, Mapping):
-        value = next((options for kind, options in value.items() if kind in KINDS), [])
+        value = value.get("choice", [])
     return [name for name in (value if isinstance(value, list) else [value]) if isinstance(name, str)]
 
 
-def check_entries(entries: Entries, problems: list[Problem]) -> Checked:
-    """Each written key as a fixed value or a leaf; wrong ones are left out."""
-    checked = Checked({"ranker.name": entries.objective} if entries.objective is not None else {}, {}, {})
-    for key, value in entries.all.items():
+def value_or_range(done: Resolution, key: str, value: Any) -> Any:
+    """The checked value of a key, or its range; None for a key that belongs to a ranker which the command line has
+    replaced. Raises ConfigError for what is wrong with it."""
+    if key not in done.fields:
+        if key in of_rankers() and "ranker.name" in done.line and key not in done.line:
+            done.leave_out(key, f"it belongs to another ranker than {', '.join(done.rankers)}")
+            return None
+        raise ConfigError(unknown(done, key, value))
+    one = done.fields[key]
+    if isinstance(value, list) and not accepts_list(one.annotation):
+        value = {"choice": value}
+    if not isinstance(value, Mapping) or (key in MAPPINGS and not value.keys() & {*KINDS}):
+        return validate_value(key, one, value)
+    if key.startswith(NEVER_OPENED):
+        raise ConfigError(Problem(key, "cannot be searched: its trials would not compare", "one value"))
+    parameter = checked_range(key, one, parameter_of(key, value))
+    require_ranker(done, key, parameter)
+    return parameter
+
+
+def unknown(done: Resolution, key: str, value: Any) -> Problem:
+    """What is wrong with a key that trainings of these rankers do not have."""
+    if inside := [name for name in (*done.fields, *SEARCH_KEYS) if name.startswith(f"{key}.")]:
+        return Problem(key, f"{shown(value)} given for a section of keys", f"its keys: {', '.join(inside)}")
+    if done.objective is None and key.startswith(f"{PARAMETERS}."):
+        right = "--objective FILE.py:FUNCTION, or objective= in Python"
+        return Problem(key, "is a key of a training function, and none is given", right)
+    if key in of_rankers() and done.objective is None:
+        having = [name for name in RANKERS if key in ranker_fields(name)]
+        right = f"ranker.name={' or '.join(having)}, which has it, or a key of {', '.join(done.rankers)}"
+        return Problem(key, f"unknown key of {', '.join(done.rankers)}", right)
+    texts = () if key in done.line else TEXTS
+    return Problem(key, "unknown key", nearest_key(key, [*done.fields, *SEARCH_KEYS, *texts, "baseline"]))
+
+
+def checked_range(key: str, one: FieldInfo, parameter: Parameter) -> Parameter:
+    """The range with its options as the configuration holds them. Raises ConfigError for values that the key cannot
+    take."""
+    values = all_checked(key, one, parameter.ends)
+    if parameter.is_number:
+        if parameter.kind != "int" and isinstance(values[0], int):
+            raise ConfigError(Problem(key, f"{parameter.kind} draws fractions", "{int: [a, b]}: whole numbers"))
+        return parameter
+    twice = [value for index, value in enumerate(values) if value in values[:index]]
+    if twice:
+        raise ConfigError(Problem(f"{key}.choice", f"{shown(twice[0])} stands there twice", "each value once"))
+    return choice(*values, when=parameter.when)
+
+
+def all_checked(location: str, one: FieldInfo, values: Iterable[Any]) -> list[Any]:
+    """The values as a field holds them. Raises one ConfigError with the problems of all of them."""
+    checked, problems = [], list[Problem]()
+    for value in values:
         with gathering(problems):
-            if why := of_replaced_ranker(entries, key):
-                checked = checked.without(key, why)
-            elif isinstance(one := value_or_leaf(entries, key, value), Leaf):
-                checked.leaves[key] = one
-            else:
-                checked.fixed[key] = one
+            checked.append(validate_value(location, one, value))
+    if problems:
+        raise ConfigError(dict.fromkeys(problems))
     return checked
 
 
-def of_replaced_ranker(entries: Entries, key: str) -> str:
-    """Why a key of the file has no place with the ranker that the command line names; "" if it has one."""
-    replaced = key.startswith("ranker.") and "ranker.name" in entries.line and key not in entries.line
-    if key in entries.fields or not replaced:
-        return ""
-    return f"it belongs to another ranker than {', '.join(entries.rankers)}"
-
-
-def value_or_leaf(entries: Entries, key: str, value: Any) -> Any:
-    """The checked value, or the leaf that a range opens; raises ConfigError for what is wrong with it."""
-    if key not in entries.fields:
-        elsewhere = of_other_trainings(entries, key) or of_other_rankers(entries, key)
-        raise ConfigError(elsewhere or key_problem(key, value, all_keys(entries, key)))
-    field = entries.fields[key]
-    if isinstance(value, list) and not accepts_list(field.annotation):
-        value = {Choice.kind: value}
-    if not isinstance(value, Mapping) or (key in MAPPINGS and not value.keys() & KINDS.keys()):
-        return validate_value(key, field, value)
-    if key.startswith(NEVER_OPENED):
-        raise ConfigError(Problem(key, "cannot be searched: its trials would not compare", "one value"))
-    leaf = validate_leaf(key, field, parse_leaf(key, value))
-    need_ranker_condition(key, leaf, entries.rankers)
-    return leaf
-
-
-def of_other_trainings(entries: Entries, key: str) -> Problem | None:
-    """The problem with a key of a ranker's training where a function trains, and the other way round."""
-    if entries.objective is None:
-        right = "--objective FILE.py:FUNCTION, or objective= in Python"
-        is_parameter = key.partition(".")[0] == PARAMETERS
-        return Problem(key, "is a key of a training function, and none is given", right) if is_parameter else None
-    if key not in configuration_fields(RANKERS):
-        return None
-    right = f"{PARAMETERS}.{key.rpartition('.')[2]}, if {entries.objective} reads it as config['{PARAMETERS}']"
-    return Problem(key, f"is a key of our own rankers, which {entries.objective} does not train", right)
-
-
-def of_other_rankers(entries: Entries, key: str) -> Problem | None:
-    """The problem with a key that only other rankers have or, being like no key here, with one like a key of theirs."""
-    theirs = {name for ranker in RANKERS for name in ranker_fields(ranker)}
-    meant = key if key in theirs else None if near_key(key, all_keys(entries, key)) else near_key(key, theirs)
-    if not key.startswith("ranker.") or meant is None or entries.objective:
-        return None
-    owners, own = [name for name in RANKERS if meant in ranker_fields(name)], ", ".join(entries.rankers)
-    has = "it" if meant == key else meant
-    right = f"ranker.name={' or '.join(owners)}, which has {has}, or a key of {own}"
-    return Problem(key, f"unknown key of {own}", right)
-
-
-def all_keys(entries: Entries, key: str) -> list[str]:
-    """What an unknown key may have been meant to be; in a file, also one of TEXTS."""
-    texts = () if key in entries.line else TEXTS
-    return [*entries.fields, *SEARCH_KEYS, *texts, *(f"baseline.{name}" for name in entries.fields)]
-
-
-def validate_leaf(key: str, field: FieldInfo, leaf: Leaf) -> Leaf:
-    """The leaf with its options as the configuration holds them; raises ConfigError for values that the key cannot
-    take."""
-    values = map_all(lambda value: validate_value(key, field, value), leaf.samples())
-    if isinstance(leaf, Choice):
-        twice = [value for index, value in enumerate(values) if value in values[:index]]
-        if twice:
-            raise ConfigError(Problem(f"{key}.{leaf.kind}", f"{shown(twice[0])} stands there twice", "each value once"))
-        return replace(leaf, options=tuple(values))
-    if leaf.draws_fractions and isinstance(values[0], int):
-        raise ConfigError(Problem(key, f"{leaf.kind} draws fractions", "{int: [a, b]}: the key takes whole numbers"))
-    return leaf
-
-
-def map_all(check: Callable[[Any], Any], values: Iterable[Any]) -> list[Any]:
-    """The checked values; raises one ConfigError with the problems of all of them."""
-    good, problems = [], []
-    for value in values:
-        try:
-            good.append(check(value))
-        except ConfigError as error:
-            problems += error.problems
-    if problems:
-        raise ConfigError(dict.fromkeys(problems))
-    return good
-
-
-def need_ranker_condition(key: str, leaf: Leaf, rankers: Sequence[str]) -> None:
-    """Raises ConfigError if a leaf exists in trials whose ranker lacks the key."""
+def require_ranker(done: Resolution, key: str, parameter: Parameter) -> None:
+    """Raises ConfigError if a parameter exists in trials whose ranker lacks the key."""
     if not key.startswith("ranker.") or key == "ranker.name":
         return
-    having = [name for name in rankers if key in ranker_fields(name)]
-    lacking = [name for name in leaf.when.get("ranker.name", rankers) if name in rankers and name not in having]
+    having = [name for name in done.rankers if key in ranker_fields(name)]
+    named = parameter.when.get("ranker.name", done.rankers)
+    lacking = [name for name in named if name in done.rankers and name not in having]
     if lacking:
         right = f"when: {{ranker.name: [{', '.join(having)}]}}"
         raise ConfigError(Problem(key, f"ranker {', '.join(lacking)} has no such key", right))
 
 
-def suited_to_task(entries: Entries, checked: Checked) -> Checked:
-    """For data with pairs to classify, with the metric and loss of classification: by default, and in place of the
-    space's own if the command line names the data."""
-    if task_of(checked.fixed.get("data.source", DOCSTRINGS)) != "classification":
-        return checked
+def suit_task(done: Resolution) -> None:
+    """For pairs to classify, the metric and loss of classification: by default, and in place of the space's own if the
+    command line names the data."""
+    if task_of(done.fixed.get("data.source", DOCSTRINGS)) != "classification":
+        return
     for key, fitting in class_values().items():
-        if key in entries.all and not set(possible(entries, checked, key)) <= set(fitting):
-            if key in entries.line or "data.source" not in entries.line:
+        suits = set(done.possible(key)) <= set(fitting)
+        if key in done.written and not suits:
+            if key in done.line or "data.source" not in done.line:
                 continue  # reported when the whole configuration is checked
-            checked = checked.without(key, f"the data is pairs to classify, so it is {fitting[0]}")
-        if key not in checked.leaves:
-            checked = replace(checked, fixed={key: fitting[0]} | checked.fixed)
-    return checked
+            done.leave_out(key, f"the data is pairs to classify, so it is {fitting[0]}")
+        if key not in done.parameters:
+            done.fixed.setdefault(key, fitting[0])
 
 
-def suited_to_turns(entries: Entries, checked: Checked) -> Checked:
+def suit_turns(done: Resolution) -> None:
     """For data that the command line names, whose queries are single texts: without the scoring `turns`, for which all
     of them are equally hard, where the space has others to choose from."""
-    key, leaf = "curriculum.scoring", checked.leaves.get("curriculum.scoring")
-    if not isinstance(leaf, Choice) or leaf.has_prior or "turns" not in leaf.options or len(leaf.options) == 1:
-        return checked
-    if "data.source" not in entries.line or may_have_turns(checked.fixed.get("data.source", DOCSTRINGS)):
-        return checked
-    fewer = replace(leaf, options=tuple(option for option in leaf.options if option != "turns"))
-    why = {f"{key}: turns": "each query of the data is a single text"}
-    return replace(checked, leaves=checked.leaves | {key: fewer}, left_out=checked.left_out | why)
+    key = "curriculum.scoring"
+    parameter = done.parameters.get(key)
+    if parameter is None or "turns" not in parameter.ends or len(parameter.ends) == 1:
+        return
+    if "data.source" not in done.line or may_have_turns(done.fixed.get("data.source", DOCSTRINGS)):
+        return
+    others = (option for option in parameter.ends if option != "turns")
+    done.parameters[key] = choice(*others, when=parameter.when)
+    done.left_out[f"{key}: turns"] = "each query of the data is a single text"
 
 
-def with_conditions(entries: Entries, checked: Checked, problems: list[Problem]) -> Checked:
-    """The leaves after those of their conditions, which are checked; without those that the command line rules out."""
-    with gathering(problems):
-        checked = replace(checked, leaves=ordered(checked.leaves))
-        for key in list(checked.leaves):
-            with gathering(problems):
-                when = checked_condition(entries, checked, key)
-                if isinstance(when, str):
-                    checked = checked.without(key, when)
-                else:
-                    checked.leaves[key] = replace(checked.leaves[key], when=when)
-    return checked
+def check_conditions(done: Resolution, problems: list[Problem]) -> None:
+    """Puts parameters after those of their conditions, whose values it checks, and leaves out those that the command
+    line rules out. Raises ConfigError for conditions that run in a circle."""
+    done.parameters = in_order(done.parameters)
+    for key in list(done.parameters):
+        with gathering(problems):
+            when = checked_condition(done, key)
+            if isinstance(when, str):
+                done.leave_out(key, when)
+            else:
+                done.parameters[key] = replace(done.parameters[key], when=when)
 
 
-def checked_condition(entries: Entries, checked: Checked, key: str) -> dict[str, tuple[Any, ...]] | str:
-    """A leaf's condition with checked values, or why the command line has made it impossible; raises ConfigError if the
-    condition is wrong or was never possible."""
+def checked_condition(done: Resolution, key: str) -> Condition | str:
+    """A parameter's condition with checked values, or why the command line has made it impossible. Raises ConfigError
+    if the condition is wrong or was never possible."""
     when: dict[str, tuple[Any, ...]] = {}
-    for other, options in checked.leaves[key].when.items():
+    for other, options in done.parameters[key].when.items():
         location = f"{key}.when.{other}"
-        if other in checked.left_out:
+        if other in done.left_out:
             return f"it exists only with {other}"
-        if other not in entries.fields:
-            raise ConfigError(replace(unknown_key(other, entries.fields), location=location))
-        if other in entries.all and other not in checked.fixed and other not in checked.leaves:
+        if other not in done.fields:
+            raise ConfigError(Problem(location, "unknown key", nearest_key(other, done.fields)))
+        if other in done.written and other not in done.fixed and other not in done.parameters:
             continue  # its own problem has been reported
-        field = entries.fields[other]
-        when[other] = tuple(map_all(lambda value, p=location, f=field: validate_value(p, f, value), options))
-        impossible = [value for value in when[other] if not can_be(entries, checked, other, value)]
+        when[other] = tuple(all_checked(location, done.fields[other], options))
+        parameter = done.parameters.get(other)
+        can_be = parameter.allows if parameter else done.unopened(other).__contains__
+        impossible = [value for value in when[other] if not can_be(value)]
         never = len(impossible) == len(when[other])
-        could_be = ", ".join(map(shown, possible(entries, checked, other)))
-        if other in entries.line and never:
+        could_be = ", ".join(map(shown, done.possible(other)))
+        if other in done.line and never:
             return f"{other} is {could_be}"
-        if impossible and other not in entries.line and (other in checked.leaves or never):
+        if impossible and other not in done.line and (other in done.parameters or never):
             raise ConfigError(Problem(location, f"never {', '.join(map(shown, impossible))}", f"one of {could_be}"))
     return when
 
 
-def can_be(entries: Entries, checked: Checked, key: str, value: Any) -> bool:
-    """Whether a key, opened or fixed, can have the value."""
-    return checked.leaves[key].allows(value) if key in checked.leaves else value in unopened(entries, checked, key)
-
-
-def unopened(entries: Entries, checked: Checked, key: str) -> list[Any]:
-    """The value of a key that is not opened: as written, or its default. Empty if it has none."""
-    if key in checked.fixed:
-        return [checked.fixed[key]]
-    field = entries.fields[key]
-    return [] if field.is_required() else [field.get_default(call_default_factory=True)]
-
-
-def context_of(entries: Entries, checked: Checked) -> Flat:
-    """The values of keys that are not opened but stand in the condition of a leaf."""
-    others = (other for leaf in checked.leaves.values() for other in leaf.when if other not in checked.leaves)
-    keys = [key for key in dict.fromkeys(others) if key in entries.fields]
-    return {key: value for key in keys for value in unopened(entries, checked, key)}
-
-
-def possible(entries: Entries, checked: Checked, key: str) -> list[Any]:
-    """What a key can be: its value, its options, or the ends of its range."""
-    if key in checked.leaves:
-        return list(checked.leaves[key].samples())
-    return unopened(entries, checked, key)
-
-
-def rate_notes(entries: Entries, checked: Checked) -> list[str]:
-    """A note where the space's range of learning rates, meant for its own rankers, lacks the default of those that
-    the command line has put in their place."""
-    if RATE not in checked.leaves or RATE in entries.line:
+def rate_notes(done: Resolution, file_rankers: list[str]) -> list[str]:
+    """A note where the space's range of learning rates, meant for its own rankers, lacks the default of those that the
+    command line has put in their place."""
+    key = "training.lr"
+    if key not in done.parameters or key in done.line:
         return []
-    usual, ends = entries.fields[RATE].default, checked.leaves[RATE].samples()
-    others = [name for name in entries.rankers if name not in entries.file_rankers]
-    defaults = {name: RANKERS[name].settings.default_lr or usual for name in others}
-    outside = [f"{name} has {rate:g}" for name, rate in defaults.items() if not min(ends) <= rate <= max(ends)]
-    keeps = f"keeps the space's range, {min(ends):g} to {max(ends):g}, which is for {', '.join(entries.file_rankers)}"
-    return [f"{RATE} {keeps}; by default {', '.join(outside)}"] if outside else []
+    ends = done.parameters[key].ends
+    usual = done.fields[key].default
+    rates = {name: RANKERS[name].settings.default_lr or usual for name in done.rankers if name not in file_rankers}
+    outside = [f"{name} has {rate:g}" for name, rate in rates.items() if not min(ends) <= rate <= max(ends)]
+    meant = f"keeps the space's range, {min(ends):g} to {max(ends):g}, which is for {', '.join(file_rankers)}"
+    return [f"{key} {meant}; by default {', '.join(outside)}"] if outside else []
 
 
-def baseline_values(entries: Entries, file: Flat, line: Flat, problems: list[Problem]) -> Flat:
+def baseline_of(done: Resolution, flat: Flat, problems: list[Problem]) -> Flat:
     """The checked values of the baseline, on top of OFF."""
-    values, fields = dict(OFF), entries.fields
-    for key, value in (baseline_entries(file, problems) | baseline_entries(line, problems)).items():
+    values = dict(OFF)
+    for key, value in flat.items():
         with gathering(problems):
-            if key not in fields:
-                off = value is TURN_OFF
-                problem = unknown_key(key, fields) if off else key_problem(key, value, fields)
-                raise ConfigError(replace(problem, location=f"baseline.{key}"))
-            value = off_value(key, fields[key]) if value is TURN_OFF else value
-            values[key] = validate_value(f"baseline.{key}", fields[key], value)
+            if not key:
+                raise ConfigError(Problem("baseline", f"{shown(value)} is not a mapping", "{key: value, ...}"))
+            if key not in done.fields:
+                raise ConfigError(replace(unknown(done, key, value), location=f"baseline.{key}"))
+            values[key] = validate_value(f"baseline.{key}", done.fields[key], value)
     return values
 
 
-def baseline_entries(tree: Mapping[str, Any], problems: list[Problem]) -> Flat:
-    """Dotted key -> value, from `baseline:` as a mapping, `baseline:` as a list of keys to turn off, and keys
-    `baseline.KEY`. Errors of form are added to `problems`."""
-    flat: Flat = {}
-    for name, value in tree.items():
-        key = name.removeprefix("baseline").removeprefix(".")
-        part: Any = {key: value} if key else value
-        if isinstance(part, list):
-            part = {str(off): TURN_OFF for off in part}
-        if not isinstance(part, Mapping | None):
-            wrong = f"{shown(value)} is not a mapping"
-            problems.append(Problem("baseline", wrong, "{key: value, ...} or [key, ...]"))
-            continue
-        twice: list[Problem] = []
-        join(flat, entries_of(part or {}, twice), twice)
-        problems += [replace(problem, location=f"baseline.{problem.location}") for problem in twice]
-    return flat
-
-
-def off_value(key: str, field: FieldInfo) -> Any:
-    """The value that turns a key off: `none`, or false."""
-    if field.annotation is bool:
-        return False
-    try:
-        return validate_value(key, field, "none")
-    except ConfigError:
-        right = f"baseline: {{{key}: the value}}"
-        raise ConfigError(Problem(f"baseline.{key}", "has no value that turns it off", right)) from None
+def written_parts(tree: Mapping[str, Any], problems: list[Problem]) -> tuple[Flat, Flat, Flat]:
+    """The keys of a space file, or of the command line: those of the configuration, of `search` and of `baseline`, the
+    latter two without their section; under the empty key, what stands in place of a section."""
+    parts: dict[str, Flat] = {"": {}, "search": {}, "baseline": {}}
+    for key, value in flat_keys({key: tree[key] for key in tree if key not in (*TEXTS, OBJECTIVE)}, problems).items():
+        head, _, rest = key.partition(".")
+        section = head if head in parts else ""
+        parts[section][rest if section else key] = value
+    return parts[""], parts["search"], parts["baseline"]

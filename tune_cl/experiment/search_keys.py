@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, ValidationError
+from pydantic import Field, model_validator
 
-from trainables.config.keys import configuration_fields, dotted_keys, flatten, one_of, unflatten
+from trainables.config.keys import dotted_keys, flatten, one_of
 from trainables.core.errors import Problem
-from trainables.core.validation import ActiveIf, Section, active_values, key_problem, needs, problems_of, too_large
+from trainables.core.prose import counted
+from trainables.core.validation import ActiveIf, Section, active_values, needs, refusal
 from tune_cl.samplers import SEARCHERS
 from tune_cl.schedulers import SCHEDULERS
 
@@ -25,13 +25,24 @@ class Resources(Section):
     cpu: float = Field(default=1, ge=0, description="CPU cores that a trial reserves")
     gpu: float = Field(default=0, ge=0, description="GPUs that a trial reserves; a fraction lets trials share one")
 
+    @model_validator(mode="after")
+    def something(self) -> Self:
+        if not self.cpu and not self.gpu:
+            right = "a number above 0 here, or in search.resources.gpu"
+            raise refusal(Problem("search.resources.cpu", "a trial reserves nothing", right))
+        if self.gpu > 1 and self.gpu % 1:
+            wrong = f"{self.gpu:g} is more than one GPU and not a whole number"
+            raise refusal(Problem("search.resources.gpu", wrong, "a fraction, such as 0.25, or a whole number"))
+        return self
+
     @property
     def threads(self) -> int:
-        """Threads that a process computes with: one a core, and at least one."""
+        """Threads that a trial computes with: one a core, and at least one."""
         return max(1, int(self.cpu))
 
 
 WITH_RUNGS = [name for name, scheduler in SCHEDULERS.items() if scheduler.has_rungs]
+PAUSING = [name for name, scheduler in SCHEDULERS.items() if scheduler.can_pause]
 
 
 class SearchConfig(Section):
@@ -55,7 +66,7 @@ class SearchConfig(Section):
     ] = Field(default=3, gt=1, description="η: one in so many trials continues from a rung")
     promotion: bool | None = Field(
         default=None,
-        description="trials pause at rungs and the best continue later; null: true with asha and model",
+        description=f"trials pause at rungs and the best continue later; null: true with {' and '.join(PAUSING)}",
     )
     trials: int = Field(
         default=16, ge=1, description="trials of both arms; a grid has all its combinations unless this is given"
@@ -82,22 +93,29 @@ class SearchConfig(Section):
         Literal["auto"] | Annotated[int, Field(ge=1)],
         Field(
             union_mode="left_to_right",
-            description="trials of an arm that are drawn at random before tpe or gp models the space; auto: a "
+            description="trials of an arm that are drawn at random before the searcher models the space; auto: a "
             "third of them, 8 at most",
         ),
         ActiveIf("a searcher that models the space", lambda search: search.searcher not in BY_CHANCE),
     ] = AUTO
-    points: tuple[dict[str, Any], ...] | Literal["published", "portfolio"] = Field(
-        default=(),
-        description="configurations that are tried first, in this order; published: the curricula of the papers that "
-        "the space holds; portfolio: the same",
+    points: Literal["published"] | None = Field(
+        default=None,
+        description="what is tried first; published: the curricula of the papers that the space holds; null: nothing",
     )
     resources: Resources = Field(default_factory=Resources)
 
-    @property
-    def first(self) -> tuple[dict[str, Any], ...]:
-        """The configurations that are tried first; none as long as they are only named."""
-        return () if isinstance(self.points, str) else self.points
+    @model_validator(mode="after")
+    def fits_together(self) -> Self:
+        problems = []
+        if self.replicates and 2 * self.replicates > self.trials:
+            wrong = f"two trainings for each of {counted(self.replicates, 'seed')} are more than the search's trials"
+            problems.append(Problem("search.replicates", wrong, f"{self.trials // 2} at most, or more search.trials"))
+        if self.promotion and not SCHEDULERS[self.scheduler].can_pause:
+            right = f"search.scheduler: {' or '.join(PAUSING)}"
+            problems.append(Problem("search.promotion", f"{self.scheduler} pauses no trial", right))
+        if problems:
+            raise refusal(*problems)
+        return self
 
     @property
     def further_seeds(self) -> int:
@@ -109,52 +127,17 @@ class SearchConfig(Section):
         """Whether a scheduler chooses its first rung."""
         return self.scheduler != "none" and not isinstance(self.grace, int)
 
-    @property
-    def budgets(self) -> dict[str, float]:
-        """What may end a search before its trials are used up, by key."""
-        return {} if self.hours is None else {"search.hours": self.hours}
-
 
 SEARCH_KEYS = dotted_keys(SearchConfig, "search.")
 SEARCH_NEEDS = needs(SearchConfig, "search.")
 
 
-def search_config(flat: Mapping[str, Any], problems: list[Problem]) -> SearchConfig:
-    """The checked `search.*` keys. `flat`: by dotted key; under `search`, what stands in place of a mapping. What is
-    wrong is added to `problems`, and those keys have their defaults."""
-    every = [*SEARCH_KEYS, *configuration_fields(())]
-    unknown = {key: value for key, value in flat.items() if key not in SEARCH_KEYS and (key, value) != ("search", None)}
-    problems += [key_problem(key, value, every) for key, value in unknown.items()]
-    of_search = {key: value for key, value in flat.items() if key in SEARCH_KEYS}
-    try:
-        config = _validated(of_search)
-    except ValidationError as error:
-        problems += problems_of(error, SEARCH_KEYS, "search.")
-        config = _validated({key: value for key, value in of_search.items() if _is_sound(key, value)})
-    values = {f"search.{key}": value for key, value in flatten(config.model_dump()).items()}
-    problems += [problem for key, value in values.items() for problem in too_large(key, value)]
-    return config
-
-
-def _validated(flat: Mapping[str, Any]) -> SearchConfig:
-    return SearchConfig.model_validate(unflatten(flat).get("search", {}))
-
-
-def _is_sound(key: str, value: Any) -> bool:
-    try:
-        _validated({key: value})
-    except ValidationError:
-        return False
-    return True
-
-
-def remarks(search: SearchConfig) -> list[str]:
+def notes_on(search: SearchConfig) -> list[str]:
     """What the user should know about settings that are allowed."""
-    notes = []
-    if search.resources.gpu > 1:
-        idle = f"{search.resources.gpu - 1:g} of the {search.resources.gpu:g} GPUs that it reserves stay idle"
-        notes.append(f"search.resources.gpu: a trial computes on one GPU, so {idle}")
-    return notes
+    reserved = search.resources.gpu
+    if reserved <= 1:
+        return []
+    return [f"search.resources.gpu: a trial computes on one GPU, so {reserved - 1:g} of its {reserved:g} stay idle"]
 
 
 def idle(search: SearchConfig) -> list[str]:

@@ -23,6 +23,7 @@ from trainables.training.prepared import PreparedData, changed_files, encoders_o
 from trainables.training.pretrained import with_start
 from trainables.training.trainer import training_instances
 from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.readers import distinct_rankers, file_readers, scorings_of, teachers_of
 from tune_cl.experiment.search_keys import Resources
 from tune_cl.history.events import Fingerprint
 from tune_cl.ray.concurrency import Capacity, first_ended
@@ -78,11 +79,11 @@ def completed(
     through `compute`. `later`: each training trains the teacher that it needs, as the baseline would, if no other one
     has."""
     by_key, base = dict(by_key), experiment.base_ranker
-    for run in {prepared_key(run): run for run in experiment.distinct_rankers()}.values():
+    for run in {prepared_key(run): run for run in distinct_rankers(experiment)}.values():
         by_key[prepared_key(run)] = with_start(base, run, by_key[prepared_key(run)], compute)
     if later:
         return {key: replace(one, taught_as=base) for key, one in by_key.items()}
-    return with_teachers(base, by_key, experiment.teachers, compute)
+    return with_teachers(base, by_key, teachers_of(experiment), compute)
 
 
 def untrained(experiment: Experiment) -> dict[str, PreparedData]:
@@ -93,7 +94,7 @@ def untrained(experiment: Experiment) -> dict[str, PreparedData]:
     """
     by_key: dict[str, PreparedData] = {}
     data = None
-    for run in experiment.distinct_rankers():
+    for run in distinct_rankers(experiment):
         key = prepared_key(run)
         if key not in by_key:
             by_key[key] = prepare(run, data)
@@ -107,25 +108,25 @@ def untrained(experiment: Experiment) -> dict[str, PreparedData]:
 def _require_difficulty(experiment: Experiment, run: TrainingRun, prepared: PreparedData) -> None:
     """Reads the files of scoring `file` for the instances of a training. Raises ConfigError or DataError for a file
     that is missing or wrong, or that lacks a value."""
-    if "file" not in experiment.scorings or run.reads == "features":
+    if "file" not in scorings_of(experiment) or run.reads == "features":
         return
     split, instances = training_instances(run, prepared)
-    for name in dict.fromkeys(reader.curriculum.file for reader in experiment.file_readers() if reader.curriculum.file):
+    for name in dict.fromkeys(reader.curriculum.file for reader in file_readers(experiment) if reader.curriculum.file):
         difficulty("file", replace(scored_of(run, prepared.data, split, instances), file=name))
 
 
 def _require_vectors(experiment: Experiment) -> None:
     """Raises ConfigError for each missing file of word vectors that a scoring needs."""
-    if not any_needs(experiment.scorings, "vectors"):
+    if not any_needs(scorings_of(experiment), "vectors"):
         return
-    files = {run.curriculum.vectors for run in experiment.file_readers()} - {TRAINED_VECTORS}
+    files = {run.curriculum.vectors for run in file_readers(experiment)} - {TRAINED_VECTORS}
     if problems := [no_vectors(name) for name in sorted(files) if not Path(name).is_file()]:
         raise ConfigError(problems)
 
 
 def fingerprint(experiment: Experiment, prepared: Mapping[str, PreparedData]) -> Fingerprint:
     """What the journal records of a search's inputs, and `require_unchanged` compares."""
-    first, readers = next(iter(prepared.values())), experiment.file_readers()
+    first, readers = next(iter(prepared.values())), file_readers(experiment)
     found: Fingerprint = {"name": first.data.name, "digest": first.data.digest}
     if first.pretrain_digest:
         found["pretrain_digest"] = first.pretrain_digest

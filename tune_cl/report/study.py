@@ -11,7 +11,7 @@ from optuna.trial import TrialState as Status
 
 from trainables.core.errors import ConfigError, Problem
 from tune_cl.history.state import SearchState, TrialState, experiment_of
-from tune_cl.space.parameters import Leaf
+from tune_cl.space.parameters import Parameter
 
 STATUS = {"failed": Status.FAIL, "stopped_early": Status.PRUNED}  # by outcome; of any other, by whether it has ended
 
@@ -25,7 +25,7 @@ def write_study(
     """Writes each trial, all or these, with its parameters, their distributions, dev values by iteration, and how it
     ended. Raises ConfigError if the storage has a study of that name."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    leaves = experiment_of(state).space.leaves
+    leaves = experiment_of(state).space.parameters
     try:
         study = optuna.create_study(storage=storage, study_name=name, direction="maximize")
     except optuna.exceptions.DuplicatedStudyError as error:
@@ -37,7 +37,7 @@ def write_study(
     return study
 
 
-def _trial(trial: TrialState, metric: str, leaves: Mapping[str, Leaf]) -> FrozenTrial:
+def _trial(trial: TrialState, metric: str, leaves: Mapping[str, Parameter]) -> FrozenTrial:
     """A trial that was stopped early, or has not ended, has its best value so far. A value outside its range, as the
     baseline may have, is an attribute, not a parameter."""
     inside = {key: value for key, value in trial.point.items() if key in leaves and leaves[key].allows(value)}

@@ -91,7 +91,7 @@ class ModelSampler(RandomSampler, ABC):
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             study.sampler = self.optuna_sampler(seed)
             trial = study.ask()
-        point = self.space.decide(lambda key, leaf: fixed[key] if key in fixed else leaf.suggest(trial, key))
+        point = self.space.fill(lambda key, leaf: fixed[key] if key in fixed else leaf.suggest(trial, key))
         study.tell(trial, state=TrialState.FAIL)  # later attempts must not see this suggestion's trial
         return point
 

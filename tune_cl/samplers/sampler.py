@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any, Literal
 
 from trainables.core.randomness import generator
-from tune_cl.space.parameters import Leaf
+from tune_cl.space.parameters import Parameter
 from tune_cl.space.space import Flat, Space, identity
 
 Outcome = Literal["completed", "pruned", "failed"]
@@ -20,7 +20,7 @@ REDRAWS = 20
 CHANCES = 200  # random draws when a model suggests only what was tried; only after them is a finite space walked
 
 
-def spread(seed: int, key: str, leaf: Leaf, number: int) -> Any:
+def spread(seed: int, key: str, leaf: Parameter, number: int) -> Any:
     """The leaf's value in trial `number` (from 1) where trials are to cover it: each option of a choice once, and each
     part of a range, in a random order, before any comes again."""
     block, place = divmod(number + leaf.parts - 1, leaf.parts)
@@ -112,11 +112,11 @@ class RandomSampler(Sampler):
         def draw(attempt: int) -> Flat:
             rng = generator(self.seed, "sampler", number, attempt)
 
-            def value(key: str, leaf: Leaf) -> Any:
+            def value(key: str, leaf: Parameter) -> Any:
                 covers = attempt == 0 or key in self.covered
                 return spread(self.seed, key, leaf, number) if covers else leaf.draw(rng)
 
-            return space.decide(value)
+            return space.fill(value)
 
         return self.ask_new(number, draw, fixed)
 

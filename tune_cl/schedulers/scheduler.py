@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar
 
+from trainables.config.keys import TrainingRun
 from trainables.config.objective import AnyRun
-from trainables.rankers import ranker_settings
 
 
 def curriculum_grace(run: AnyRun) -> int:
@@ -21,8 +21,8 @@ def curriculum_ends(run: AnyRun) -> dict[str, float]:
     force."""
     curriculum, iterations, in_force = run.curriculum, run.training.max_iterations, run.in_force()
     ends: dict[str, float] = {}
-    if "curriculum.switch" in in_force:
-        ends["curriculum.switch"] = math.ceil(curriculum.switch / ranker_settings(run.ranker).rounds_per_iteration)
+    if "curriculum.switch" in in_force and isinstance(run, TrainingRun):
+        ends["curriculum.switch"] = math.ceil(curriculum.switch / run.ranker.rounds_per_iteration)
     if curriculum.paces:
         ends["curriculum.T"] = math.ceil(curriculum.T * iterations - 1e-9)
     if curriculum.weighting != "none":

@@ -19,6 +19,7 @@ from trainables.core.errors import DamagedCheckpoint
 from trainables.core.storage import is_there, retry_on_fault
 from trainables.evaluation.metrics import dev_key
 from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Arm, Experiment, TrialConfig
+from tune_cl.experiment.search_parts import new_sampler, new_scheduler
 from tune_cl.history.events import Event, ResultEvent
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import TRIALS
@@ -57,8 +58,8 @@ class ArmProgress:
 
     def __init__(self, experiment: Experiment, arm: Arm):
         self.arm: Arm = arm
-        self.sampler: Sampler = experiment.sampler(arm)
-        self.scheduler: Scheduler = experiment.scheduler()
+        self.sampler: Sampler = new_sampler(experiment, arm)
+        self.scheduler: Scheduler = new_scheduler(experiment)
         self.numbers: dict[str, int] = {}
         self.replayed: set[str] = set()  # trials that the sampler knows
 
@@ -163,9 +164,9 @@ class SearchProgress:
         if trial.arm == CURRICULUM:
             return trial.point
         if trial.trial != BASELINE_TRIAL:
-            return {key: trial.point[key] for key in self.experiment.plain_space.leaves if key in trial.point}
+            return {key: trial.point[key] for key in self.experiment.shared_space.parameters if key in trial.point}
         values = as_point(trial.params) | trial.point
-        return self.experiment.plain_space.within(values) if self.experiment.arm_trials[PLAIN] > 1 else None
+        return self.experiment.shared_space.within(values) if self.experiment.arm_trials[PLAIN] > 1 else None
 
     def _trial_ended(self, trial: TrialState) -> None:
         if trial.trial != BASELINE_TRIAL:

@@ -83,6 +83,6 @@ def _shared_by_plain_trials(experiment: Experiment, state: SearchState) -> Itera
     last."""
     ranked = [trial for trial, _ in state.ranked_of(PLAIN)]
     for trial in (*ranked, *(trial for trial in state.trials_of(PLAIN) if trial not in ranked)):
-        shared = experiment.plain_space.within(as_point(trial.params) | trial.point)
+        shared = experiment.shared_space.within(as_point(trial.params) | trial.point)
         if shared is not None:
             yield shared

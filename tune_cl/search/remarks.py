@@ -14,12 +14,11 @@ from trainables.config.objective import AnyRun
 from trainables.core.errors import ConfigError
 from trainables.core.prose import counted
 from trainables.curriculum.scoring import CONSTANT
-from trainables.rankers import ranker_settings
 from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Experiment
 from tune_cl.history.state import RAN_TO_THE_END, Dev, SearchState, TrialState
 from tune_cl.results import Remark
 from tune_cl.schedulers.scheduler import curriculum_ends
-from tune_cl.space.parameters import Choice, Leaf, LogUniform, Range
+from tune_cl.space.parameters import Parameter
 from tune_cl.space.space import short
 from tune_cl.space.wording import below_label_free, label_free_of, label_free_rows, setting
 
@@ -92,7 +91,7 @@ def idle(run: AnyRun) -> str | None:
         return None
     curriculum = run.curriculum
     if "curriculum.switch" in run.in_force():
-        rounds = run.training.max_iterations * ranker_settings(run.ranker).rounds_per_iteration
+        rounds = run.training.max_iterations * run.ranker.rounds_per_iteration
         late = f"the switch after tree {curriculum.switch} comes after the last of {rounds} trees"
         return late if curriculum.switch >= rounds else None
     others = (curriculum.weighting, curriculum.objective_switch, curriculum.negatives.schedule)
@@ -132,7 +131,7 @@ def _at_ends(state: SearchState, experiment: Experiment) -> Remark | None:
     """The best values of each arm that lie at the end of their range, with a range to try."""
     found: dict[tuple[str, str], list[str]] = {}
     for arm in ARMS:
-        leaves = (experiment.plain_space if arm == PLAIN else experiment.space).leaves
+        leaves = (experiment.shared_space if arm == PLAIN else experiment.space).parameters
         ranked = state.ranked_of(arm)
         if len(ranked) > 1 and len({value for _, value in ranked}) == 1:
             continue  # every value is as good
@@ -165,14 +164,14 @@ def _allowed(experiment: Experiment, trial: TrialState, key: str) -> Callable[[f
     return allowed
 
 
-def range_to_try(leaf: Leaf, value: Any, allowed: Callable[[float], bool]) -> tuple[float, float] | None:
+def range_to_try(leaf: Parameter, value: Any, allowed: Callable[[float], bool]) -> tuple[float, float] | None:
     """A range of values about one that lies at the end of a numeric range; None for any other value, and where the key
     itself ends there."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     values = _numbers(leaf)
     if values is None:
-        return _about(leaf, value, allowed) if isinstance(leaf, Range) else None
+        return _about(leaf, value, allowed) if leaf.is_number else None
     if len(values) < FEWEST_VALUES or value not in (values[0], values[-1]):
         return None
     near = values[1] if value == values[0] else values[-2]
@@ -181,18 +180,17 @@ def range_to_try(leaf: Leaf, value: Any, allowed: Callable[[float], bool]) -> tu
     return _ordered(near, _like(leaf, further), value, allowed)
 
 
-def _numbers(leaf: Leaf) -> Sequence[float] | None:
+def _numbers(leaf: Parameter) -> Sequence[float] | None:
     """All values of a numeric range in order; None if it is continuous, or not of numbers."""
-    values = leaf.values()
-    options = list(leaf.options) if isinstance(leaf, Choice) else values
+    options = leaf.values()
     if options is None or any(isinstance(one, bool) or not isinstance(one, int | float) for one in options):
         return None
     return sorted(one for one in options if math.isfinite(one))
 
 
-def _about(leaf: Range, value: float, allowed: Callable[[float], bool]) -> tuple[float, float] | None:
-    scale, back = (math.log, math.exp) if isinstance(leaf, LogUniform) else (float, float)
-    low, high, at = scale(leaf.low), scale(leaf.high), scale(value)
+def _about(leaf: Parameter, value: float, allowed: Callable[[float], bool]) -> tuple[float, float] | None:
+    scale, back = (math.log, math.exp) if leaf.kind == "loguniform" else (float, float)
+    low, high, at = (scale(one) for one in (*leaf.ends, value))
     half = (high - low) / 2
     side = -1 if at - low <= AT_AN_END * (high - low) else 1 if high - at <= AT_AN_END * (high - low) else 0
     if not side:
@@ -205,9 +203,9 @@ def _ordered(near: float, further: float, value: float, allowed: Callable[[float
     return (min(near, further), max(near, further)) if further != value and allowed(further) else None
 
 
-def _like(leaf: Leaf, value: float) -> float:
+def _like(leaf: Parameter, value: float) -> float:
     """The value as a whole number where all values of the range are."""
-    whole = all(isinstance(one, int) for one in leaf.samples())
+    whole = all(isinstance(one, int) for one in leaf.ends)
     return round(value) if whole else _rounded(value)
 
 

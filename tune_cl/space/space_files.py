@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping
 from math import inf
 from pathlib import Path, PurePath
@@ -16,8 +17,11 @@ from yaml.constructor import ConstructorError
 from search_spaces import SPACES
 from trainables.core.errors import ConfigError, Problem, nearest
 from trainables.core.files import opened
+from tune_cl.space.parameters import range_in_yaml
 
 MOST_BYTES = 1 << 20  # PyYAML takes seconds for as much
+TEXTS = ("name", "description", "source")  # keys whose values are words for people
+INVISIBLE = re.compile("[\u00a0\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2064\ufeff]")
 
 
 class Loader(yaml.SafeLoader):
@@ -29,11 +33,9 @@ class Loader(yaml.SafeLoader):
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
             event = self.get_event()
-            raise ComposerError(None, None, f"alias *{event.anchor} is not supported", event.start_mark)
+            wrong, right = f"alias *{event.anchor} is not followed", "the value written out"
+            raise ComposerError(None, None, wrong, event.start_mark, right)
         return super().compose_node(parent, index)
-
-
-PLAIN = {"found unhashable key": "a list or a mapping stands as a key"}  # for PyYAML's messages
 
 
 class Dumper(yaml.SafeDumper):
@@ -84,42 +86,48 @@ def on_a_line(value: Any) -> str:
 
 
 def parse_yaml(text: str, location: str) -> Any:
-    """The value of a YAML text. Raises ConfigError at `location`:line for bad syntax and for keys given twice."""
-    value, repeated = parsed(text, location)
-    if repeated:
-        raise ConfigError(repeated)
+    """The value of a YAML text. Raises ConfigError at `location`:line for bad syntax and what `doubts` finds."""
+    value, problems = parsed(text, location)
+    if problems:
+        raise ConfigError(problems)
     return value
 
 
 def parsed(text: str, location: str) -> tuple[Any, list[Problem]]:
-    """The value of a YAML text, and the problems of keys given twice, of which the last counts. Raises ConfigError at
-    `location`:line for bad syntax."""
-    repeated: list[Problem] = []
+    """The value of a YAML text, and what `doubts` finds in it. Raises ConfigError at `location`:line for bad syntax."""
+    problems: list[Problem] = []
+    line, right = 1, "valid YAML"
     try:
         loader = Loader(text)
         node = loader.get_single_node()
-        repeated = repeated_keys(node, location)
-        return loader.construct_document(node) if node else None, repeated
+        problems = doubts(node, location)
+        return loader.construct_document(node) if node else None, problems
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        wrong = PLAIN.get(error.problem or "", error.problem) or "not YAML"
-        raise ConfigError([*repeated, Problem(f"{location}:{line}", wrong, error.note or "valid YAML")]) from None
+        wrong, right = error.problem or "not YAML", error.note or right
+        if wrong == "found unhashable key":
+            wrong = "a list or a mapping stands as a key"
     except RecursionError:
-        raise ConfigError([*repeated, Problem(f"{location}:1", "nested too deeply", "valid YAML")]) from None
+        wrong = "nested too deeply"
     except (yaml.YAMLError, ValueError, TypeError) as error:  # a control character, an impossible date, ...
         wrong = " ".join(str(error).split())
-        raise ConfigError([*repeated, Problem(f"{location}:1", wrong, "valid YAML")]) from None
+    raise ConfigError([*problems, Problem(f"{location}:{line}", wrong, right)]) from None
 
 
-def repeated_keys(node: yaml.Node | None, location: str) -> list[Problem]:
-    """Problems of keys that a mapping holds twice: PyYAML would keep the last and drop the others silently."""
+def doubts(node: yaml.Node | None, location: str) -> list[Problem]:
+    """Problems of keys that a mapping holds twice, of which PyYAML would keep the last, and of invisible characters."""
+    if isinstance(node, yaml.ScalarNode) and (hidden := INVISIBLE.search(node.value)):
+        name = unicodedata.name(hidden[0], "a control character").lower()
+        wrong = f"holds an invisible character, U+{ord(hidden[0]):04X} ({name})"
+        return [Problem(f"{location}:{node.start_mark.line + 1}", wrong, "the line typed anew")]
     if isinstance(node, yaml.SequenceNode):
-        return [problem for item in node.value for problem in repeated_keys(item, location)]
+        return [problem for item in node.value for problem in doubts(item, location)]
     if not isinstance(node, yaml.MappingNode):
         return []
     problems, lines = [], {}
     for key, value in node.value:
-        problems += repeated_keys(value, location)
+        problems += doubts(key, location)
+        problems += [] if key.value in TEXTS else doubts(value, location)
         if not isinstance(key, yaml.ScalarNode):  # refused when the value is constructed
             continue
         line = key.start_mark.line + 1
@@ -132,7 +140,8 @@ def repeated_keys(node: yaml.Node | None, location: str) -> list[Problem]:
 
 def as_yaml_reads(value: Any) -> Any:
     """A value from Python as `parse_yaml` would give it: lists for tuples, texts for paths, Python's own numbers for
-    NumPy's. Everything else stays, for the checks of keys to refuse."""
+    NumPy's, our ranges for those of Optuna and ray.tune. All else stays, for the checks of keys to refuse."""
+    value = range_in_yaml(value)
     if isinstance(value, Mapping):
         return {str(key): as_yaml_reads(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -147,16 +156,16 @@ def find_space(space: str) -> Path:
     path = Path(space)
     if space in SPACES:
         return SPACES[space]
-    if path.suffix not in (".yaml", ".yml") and not path.is_file():
-        right = f"{nearest(space, SPACES)}; or a YAML file"
-        raise ConfigError(Problem("SPACE", f"unknown search space '{space}'", right))
-    if not path.is_file():
+    if path.is_file():
+        return path
+    if path.suffix in (".yaml", ".yml"):
         raise ConfigError(Problem(space, "no such file", f"a YAML file, or one of {', '.join(SPACES)}"))
-    return path
+    right = f"{nearest(space, SPACES)}; or a YAML file"
+    raise ConfigError(Problem("SPACE", f"unknown search space '{space}'", right))
 
 
 def read_space(path: Path) -> tuple[Mapping[str, Any], list[Problem]]:
-    """The mapping in a search-space file, and the problems of keys given twice; raises ConfigError naming file:line."""
+    """The mapping in a search-space file, and what `doubts` finds; raises ConfigError naming file:line."""
     try:
         with opened(path, most=MOST_BYTES) as file:
             text = file.read().decode()
@@ -166,8 +175,8 @@ def read_space(path: Path) -> tuple[Mapping[str, Any], list[Problem]]:
         line = error.object[: error.start].count(b"\n") + 1
         wrong = f"byte {error.object[error.start]:#04x} is not UTF-8"
         raise ConfigError(Problem(f"{path}:{line}", wrong, "a YAML file in UTF-8")) from None
-    tree, repeated = parsed(text, str(path))
+    tree, problems = parsed(text, str(path))
     if not isinstance(tree, Mapping):
         wrong = Problem(f"{path}:1", "not a mapping", "keys of the configuration, some with a range")
-        raise ConfigError([*repeated, wrong])
-    return tree, repeated
+        raise ConfigError([*problems, wrong])
+    return tree, problems
