@@ -78,7 +78,7 @@ def test_a_checkpoint_that_cannot_be_reached_is_not_damaged(
     trial = RankerTrainable(config)
 
     def full(*_: Any) -> Any:
-        raise OSError(errno.ENOSPC, "no space for a copy of what lies in S3")
+        raise OSError(errno.ENOSPC, "no space")
 
     for reads in (
         lambda: RankerTrainable(config | {"checkpoint": str(saved)}),

@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from pathlib import Path
-from threading import Event
 
 import pytest
 
@@ -16,7 +14,6 @@ from tests.support.commands import SPACE
 from tests.support.environment_writes import compiled, written_beside_threads
 from tests.support.tracking_cases import fresh_database
 from tests.support.trec_folder import write_trec_folder
-from tune_cl.process import repeated, standstill
 from tune_cl.ray.access import TOKEN_PATH
 from tune_cl.ray.environment import own_environment
 
@@ -53,19 +50,3 @@ def test_variables_are_set_once_but_none_that_the_user_has_set(monkeypatch: pyte
             assert dict(os.environ) == inside
         assert dict(os.environ) == inside
     assert dict(os.environ) == before
-
-
-def test_threads_that_mirror_a_search_stand_still_while_ray_starts() -> None:
-    worked = [Event(), Event()]
-    ends = [repeated(event.set, 0.01) for event in worked]
-    try:
-        assert all(event.wait(10) for event in worked)
-        with standstill():
-            for event in worked:
-                event.clear()
-            time.sleep(0.1)
-            assert not any(event.is_set() for event in worked)
-        assert all(event.wait(10) for event in worked)
-    finally:
-        for end in ends:
-            end()

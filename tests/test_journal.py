@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import subprocess
@@ -18,7 +17,6 @@ from hypothesis import strategies as st
 from tests.support.journal_events import SEARCH, end, result, trial
 from trainables.core import storage
 from trainables.core.errors import ConfigError, DataError
-from tune_cl.history import journal as module
 from tune_cl.history.events import Event
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.state import Dev, replay
@@ -33,7 +31,7 @@ def written(folder: Path, *events: Event) -> Path:
 
 scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text())
 
-names = st.text().filter(lambda name: name not in {"time", "crc"})  # the fields of every event
+names = st.text()
 
 
 @given(payloads=st.lists(st.dictionaries(names, st.one_of(scalars, st.lists(scalars))), max_size=5))
@@ -51,30 +49,6 @@ def test_values_that_are_not_finite_survive(tmp_path: Path) -> None:
     assert state.best() is None
 
 
-@pytest.mark.parametrize("at", [b"0.625", b'"crc": "'])
-def test_an_event_with_a_wrong_digit_is_refused_and_as_the_last_one_dropped(tmp_path: Path, at: bytes) -> None:
-    path = written(tmp_path / "s", SEARCH, trial(0), result(0, 1, 0.625), end(0, "baseline"))
-    lines = path.read_bytes().splitlines(keepends=True)
-    digit = lines[2].index(at) + len(at) - (at == b"0.625")
-    other = b"2" if lines[2][digit : digit + 1] == b"1" else b"1"
-    lines[2] = lines[2][:digit] + other + lines[2][digit + 1 :]
-    path.write_bytes(b"".join(lines))
-    with pytest.raises(DataError, match=r"journal\.jsonl:3: .*checksum"):
-        list(read_events(path))
-    with pytest.raises(DataError, match=r"journal\.jsonl:3"):
-        Journal(tmp_path / "s")
-    path.write_bytes(b"".join(lines[:3]))
-    with Journal(tmp_path / "s") as journal:
-        assert journal.note is not None and "dropped" in journal.note
-        assert list(journal.events()) == [SEARCH, trial(0)]
-
-
-def test_events_of_earlier_versions_have_no_checksum(tmp_path: Path) -> None:
-    path = tmp_path / "journal.jsonl"
-    path.write_text("".join(json.dumps(event) + "\n" for event in (SEARCH, trial(0))))
-    assert list(read_events(path)) == [SEARCH, trial(0)]
-
-
 @pytest.mark.parametrize("keep", [1, 10, -1])
 def test_torn_last_line_is_cut_and_said(tmp_path: Path, keep: int) -> None:
     path = written(tmp_path / "s", SEARCH, trial(0))
@@ -86,13 +60,6 @@ def test_torn_last_line_is_cut_and_said(tmp_path: Path, keep: int) -> None:
         assert journal.note is not None and "dropped" in journal.note
         assert path.read_bytes() == whole
         journal.append(result(0, 1, 0.5))
-    with Journal(tmp_path / "s") as journal:
-        whole = path.read_bytes()
-        with path.open("ab") as half:
-            half.write(last[:keep])
-        assert journal.content() == whole, "what may be taken back is passed on to nobody"
-    with Journal(tmp_path / "s"):
-        pass
     with Journal(tmp_path / "s") as journal:
         assert journal.note is None
         assert [event["event"] for event in journal.events()] == ["search", "trial", "result"]
@@ -121,13 +88,8 @@ def test_damage_before_the_last_line_is_refused_and_named(damaged: bytes, tmp_pa
     path = written(tmp_path / "s", SEARCH, trial(0))
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(lines[0] + damaged + lines[1])
-    before = path.read_bytes()
-    with pytest.raises(DataError, match=r"journal\.jsonl:2: ") as refused:
-        Journal(tmp_path / "s")
-    assert path.read_bytes() == before
-    path.unlink()
-    Journal(tmp_path / "s").close()  # the refused opening released the lock
-    assert refused.tb is not None, "an error that is kept holds on to what its frames hold"
+    with pytest.raises(DataError, match=r"journal\.jsonl:2: "):
+        list(read_events(path))
 
 
 @pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()])
@@ -144,18 +106,6 @@ def test_failed_write_leaves_no_part_of_a_line(
         assert [event.get("number") for event in journal.events()] == [None, 1]
 
 
-def test_a_journal_that_was_removed_takes_no_event_until_it_is_back(tmp_path: Path) -> None:
-    """The system would let an open file grow that has no name any more."""
-    with Journal(tmp_path / "s", patience=0) as journal:
-        journal.append(SEARCH)
-        away = journal.path.rename(tmp_path / "away")
-        with pytest.raises(FileNotFoundError, match=r"journal\.jsonl"):
-            journal.append(trial(0))
-        away.rename(journal.path)
-        journal.append(trial(0))
-        assert list(journal.events()) == [SEARCH, trial(0)]
-
-
 @pytest.mark.parametrize(("patience", "waits"), [(None, [2.0] * 60), (3.0, [2.0] * 2), (0.0, [])])
 def test_a_write_that_fails_is_tried_again_until_patience_ends(
     patience: float | None, waits: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -169,30 +119,6 @@ def test_a_write_that_fails_is_tried_again_until_patience_ends(
             patch.setattr(storage, "time", SimpleNamespace(monotonic=lambda: sum(slept), sleep=slept.append))
             journal.append(trial(0), patience)
         assert slept == waits and list(journal.events()) == [SEARCH]
-
-
-def test_what_a_failed_write_left_is_replaced_by_the_next_attempt(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Storage that goes away in the middle of a write does not let the part be taken back either."""
-    monkeypatch.setattr(storage, "RETRY_SECONDS", 0.0)
-    with Journal(tmp_path / "s") as journal:
-        journal.append(SEARCH)
-        whole, lengths = journal._file, [5, None]
-
-        def write(line: bytes) -> int:
-            written = whole.write(line[: lengths.pop(0)])
-            part.truncate = away if lengths else whole.truncate
-            return written
-
-        def away(size: int) -> None:
-            part.truncate = whole.truncate
-            raise OSError("stale file handle")
-
-        part: Any = SimpleNamespace(write=write, truncate=whole.truncate, fileno=whole.fileno, close=whole.close)
-        journal._file = part
-        journal.append(trial(0))
-        assert list(journal.events()) == [SEARCH, trial(0)] and journal.content() == journal.path.read_bytes()
 
 
 def test_a_write_cut_short_leaves_no_part_of_a_line(tmp_path: Path) -> None:
@@ -219,22 +145,14 @@ def test_second_driver_is_refused_until_the_first_dies(tmp_path: Path) -> None:
         "print('held', flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-c", program, str(tmp_path / "s")]
-    Journal(tmp_path / "s").close()  # an earlier holder, who is not named any more
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         other.stdout.readline()
-        with pytest.raises(ConfigError, match=rf"'s' .* process {other.pid} "):
+        with pytest.raises(ConfigError, match="'s' is in use by another process"):
             Journal(tmp_path / "s")
         other.kill()
         other.wait()
         Journal(tmp_path / "s").close()
-
-
-def test_a_holder_that_has_not_told_its_name_yet_is_another_process(tmp_path: Path) -> None:
-    with Journal(tmp_path / "s") as journal:
-        (journal.path.parent / module.LOCK).write_text("")
-        with pytest.raises(ConfigError, match="another process"):
-            Journal(tmp_path / "s")
 
 
 def test_replay_gives_the_state_of_the_search() -> None:
@@ -290,38 +208,3 @@ def test_search_end_holds_until_the_next_session() -> None:
 def test_journal_that_does_not_fit_is_refused(events: list[Event], place: str) -> None:
     with pytest.raises(DataError, match=place):
         replay(events)
-
-
-WRONG = {
-    "a text for a number": (result(0, 1, 0.5), {"iteration": "1"}),
-    "no number": (result(0, 1, 0.5), {"metrics": {"dev_map": None}}),
-    "a list of metrics": (result(0, 1, 0.5), {"metrics": []}),
-    "a huge number": (result(0, 1, 0.5), {"iteration": 10**400}),
-    "a missing value": (trial(0), {"params": None}),
-    "no text": (SEARCH, {"yaml": None}),
-    "nothing of the data": (SEARCH, {"data": []}),
-    "an odd best": (end(0, "completed"), {"best": {"dev": 1}}),
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_a_value_of_a_wrong_kind_is_named_with_its_line(name: str, tmp_path: Path) -> None:
-    """Also in the last line, which is not taken for one that was written in part."""
-    event, change = WRONG[name]
-    path = tmp_path / "journal.jsonl"
-    path.write_text(json.dumps(SEARCH) + "\n" + json.dumps(event | change) + "\n")
-    [key] = change
-    with pytest.raises(DataError, match=rf"^error: {path}:2: .*'{key}' "):
-        list(read_events(path))
-
-
-def test_deep_and_endless_lines_are_refused(tmp_path: Path) -> None:
-    path, sound = tmp_path / "journal.jsonl", json.dumps(SEARCH) + "\n"
-    for levels in (30, 100_000):
-        path.write_text(sound + '{"event": "forecast", "x": ' + "[" * levels + "]" * levels + "}\n" + sound)
-        with pytest.raises(DataError, match=r":2: .*(nested|event)"):
-            list(read_events(path))
-    with path.open("wb") as file:
-        file.truncate(1 << 33)  # zeros, which take no space on the disk
-    with pytest.raises(DataError, match=r":1: .*67,108,864"):
-        list(read_events(path))

@@ -7,7 +7,6 @@ import os
 import pickle
 import shutil
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -92,18 +91,6 @@ def test_faults_of_the_machine_are_told_from_all_else() -> None:
     assert [error for error in OF_WORK if fault_of(error) is not None] == []
 
 
-def test_a_long_wait_is_told_of(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """Also where the call hangs and raises nothing."""
-    monkeypatch.setattr(storage, "SILENCE", 0.1)
-    monkeypatch.setattr(storage, "EVERY", 0.2)
-    monkeypatch.setattr(storage, "_watch", None)
-    assert retry_on_fault(lambda: time.sleep(0.6), "/mnt/away") is None
-    assert caplog.text.count("still waiting for /mnt/away, for ") >= 2
-    before = len(caplog.records)
-    time.sleep(0.2)
-    assert len(caplog.records) == before
-
-
 def test_work_that_takes_long_before_it_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Patience is for the time in which the storage is away, not for the work's own."""
     call, calls = failing(1, AWAY[0], lambda: "there")
@@ -160,10 +147,26 @@ def test_attempts_that_fail_halfway_leave_nothing_behind(tmp_path: Path, monkeyp
 
 
 def test_a_checkpoint_in_storage_that_is_away_is_not_damaged(monkeypatch: pytest.MonkeyPatch) -> None:
-    listed, calls = failing(2, AWAY[0], lambda address: {"state.json": 1})
-    fetching, fetches = failing(2, AWAY[0], lambda address, folder, names: (folder / "state.json").write_text("{}"))
-    monkeypatch.setattr(storage, "files_below", listed)
-    monkeypatch.setattr(storage, "download", fetching)
+    copy, calls = failing(2, AWAY[0], lambda address, folder: (Path(folder) / "state.json").write_text("{}"))
+    monkeypatch.setattr(storage, "_copy", copy)
     with fetched("s3://bucket/checkpoint_000001") as folder:
         assert (folder / "state.json").read_text() == "{}"
-    assert (len(calls), len(fetches)) == (3, 3)
+    assert len(calls) == 3
+
+
+def test_checkpoints_at_an_address_are_those_that_ray_names(tmp_path: Path) -> None:
+    """Of any file system that PyArrow knows."""
+    for number in range(3):
+        (tmp_path / f"checkpoint_{number:06d}").mkdir()
+    (tmp_path / "checkpoint_000001" / "state.json").write_text("{}")
+    root = f"file://{tmp_path}"
+    last = f"{root}/checkpoint_000002"
+    assert storage.earlier(last) == [f"{root}/checkpoint_000001", f"{root}/checkpoint_000000"]
+    assert storage.earlier(str(tmp_path / "checkpoint_000001")) == [str(tmp_path / "checkpoint_000000")]
+    with fetched(f"{root}/checkpoint_000001") as folder:
+        assert (folder / "state.json").read_text() == "{}" and not folder.is_relative_to(tmp_path)
+    with pytest.raises(FileNotFoundError), fetched(f"{root}/gone"):
+        pass
+    storage.remove_folder(last)
+    assert [storage.exists(f"{root}/checkpoint_00000{number}") for number in (1, 2)] == [True, False]
+    assert storage.address_of("bucket/x", "s3://bucket/runs?scheme=http") == "s3://bucket/x?scheme=http"

@@ -1,96 +1,120 @@
-"""Tracking without a server: its address, the cursor, and the thread that sends."""
+"""Tracking without a store: its address, and the names and values by which runs are told apart in MLflow."""
 
 from __future__ import annotations
 
+import json
+import math
 import os
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mlflow.exceptions import MlflowException, RestException
 from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
+from mlflow.utils.validation import _validate_metric_name
 from requests import HTTPError, Response
 
 from tests.support.journal_events import trial
-from tests.support.memory_store import Memory
-from tests.support.tracking_cases import journal_of, search_event
+from tests.support.tracking_cases import search_event
 from trainables.core.errors import ConfigError
-from tune_cl.history.journal import CURSOR, Journal
+from tune_cl.history.state import replay
 from tune_cl.history.tracking_uri import artifact_location, masked, resolve_tracking_uri
 from tune_cl.ray.environment import own_environment
-from tune_cl.tracking.cursor import Cursor, load
-from tune_cl.tracking.delivery import Delivery
-from tune_cl.tracking.mlflow_store import RunStore
-from tune_cl.tracking.writer import MlflowWriter, finish
+from tune_cl.tracking import layout
+from tune_cl.tracking.store import RunStore
+
+SEARCH = search_event("quickstart")
+ROOT = {"curriculum.pacing": "root", "curriculum.n": 2, "curriculum.scoring": "turns", "curriculum.anti": True}
+WORDS = "pacing=root n=2 scoring=turns anti=true"  # of ROOT
 
 
-def test_a_cursor_reads_back_as_it_was_for_its_target_and_no_shorter_journal(tmp_path: Path) -> None:
-    """A folder that is copied while its search runs may have a journal older than the cursor."""
-    journal = tmp_path / "journal.jsonl"
-    journal.write_bytes(b"first\nsecond\n")
-    artifacts: list[tuple[str, str, str | None]] = [("t0001", "trials/t0001", None), ("search", "best.pt", "model")]
-    runs, reached = {"search": "r"}, {"t0001": 3}
-    cursor = Cursor("here", offset=13, experiment="1", runs=runs, reached=reached, open=["t0001"], artifacts=artifacts)
-    cursor.save(tmp_path)
-    assert load(journal, "here") == cursor
-    assert load(journal, "there") == Cursor("there")
-    journal.write_bytes(b"first\n")
-    assert load(journal, "here") == Cursor("here")
+def test_the_view_has_a_column_for_each_key_that_the_search_opens() -> None:
+    def columns(opened: list[str]) -> list[str]:
+        shown: list[str] = json.loads(layout.view(SEARCH | {"opened": opened})[1])["selectedColumns"]
+        assert (shown[0], shown[-1]) == ("metrics.`best_dev_mrr_at_10`", "tags.`tune_cl.outcome`")
+        return [column.removeprefix("params.`").rstrip("`") for column in shown[1:-1]]
+
+    usual = [f"curriculum.{key}" for key in ("pacing", "n", "scoring", "delta", "T", "weighting", "m")]
+    assert columns(["training.lr"]) == ["training.lr", *usual]
+    opened = ["training.lr", "curriculum.scoring", "ranker.filters", "ranker.name"]
+    assert columns(opened) == ["ranker.name", "curriculum.scoring", "training.lr", "ranker.filters"]
+    assert len(columns(opened[1:])) == 3, "these are enough"
+    many = [f"ranker.key{number}" for number in range(60)]
+    assert len(columns(many)) == layout.MOST_COLUMNS
+    assert len(layout.view(SEARCH | {"opened": many})[1]) < layout.TAG_LENGTH
 
 
-TORN = ('{"target": "here", "artifacts": [["t0001"]]}', '{"target": "here", "offset": 5, "artifacts": []}')
+def test_the_name_of_a_trial_tells_what_the_terminal_tells_of_it() -> None:
+    def named(chosen: dict[str, Any], number: int = 1, arm: str = "curriculum") -> str:
+        """The name of a trial with these values of opened keys."""
+        params = ROOT | {key: value for key, value in chosen.items() if key != "curriculum.m"}
+        event = trial(number, **params) | {"chosen": chosen, "arm": arm}
+        [shown] = replay([SEARCH, event]).trials.values()
+        name = layout.trial_name(event)
+        assert name == f"{shown.trial} {shown.words}"
+        return name
+
+    lr, ranker = {"training.lr": 0.000501}, {"ranker.name": "knrm"}
+    assert named(lr | ranker) == f"t0001 ranker=knrm {WORDS} lr=0.000501"
+    assert named(lr | {"curriculum.m": 3}) == f"t0001 {WORDS} lr=0.000501", "m is not in force"
+    assert named({"curriculum.anti": False}) == f"t0001 {WORDS.removesuffix(' anti=true')}"
+    assert named(lr, number=0) == "t0000 plain, default"
+    assert named(lr | ranker, arm="plain") == "t0001 plain ranker=knrm lr=0.000501"
 
 
-@pytest.mark.parametrize("held", ["", "[]", "{}", *TORN, None])
-def test_a_cursor_that_cannot_be_read_is_a_fresh_one(held: str | None, tmp_path: Path) -> None:
-    if held is not None:
-        (tmp_path / CURSOR).write_text(held)
-    assert load(tmp_path / "journal.jsonl", "here") == Cursor("here")
+@pytest.mark.parametrize("key", ["name", "storage", "time"])
+def test_a_search_is_told_from_others_by_name_storage_and_time(key: str) -> None:
+    assert layout.search_id(SEARCH) == layout.search_id(dict(SEARCH)) != layout.search_id(SEARCH | {key: 2.0})
 
 
-# -- the thread that sends ------------------------------------------------------------------------------------------
+def test_confirmations_are_told_apart_by_label_and_by_seed() -> None:
+    events: list[Any] = [{"label": label, "seed": seed} for label in ("root 2", "linear") for seed in (1, 2)]
+    assert len({layout.confirmation_key(event) for event in events}) == 4
 
 
-@pytest.fixture
-def writer(tmp_path: Path) -> Iterator[MlflowWriter]:
-    """Of a search of which nothing is sent."""
-    journal_of(tmp_path / "pacing", [search_event("quickstart")])
-    with Journal(tmp_path / "pacing") as journal:
-        yield MlflowWriter(journal, "http://me:secret@here")
+def test_what_an_event_lacks_or_has_by_default_is_told_as_such() -> None:
+    older = search_event("quickstart", git_commit=None, rankers=["conv_knrm", "knrm"], compares=False, yaml="seed: 7")
+    tags = layout.search_tags(older)
+    assert "mlflow.source.git.commit" not in tags and tags["tune_cl.ranker"] == "conv_knrm, knrm"
+    assert json.loads(layout.view(older)[1])["groupBy"] is None
+    assert json.loads(layout.view(SEARCH)[1])["groupBy"]["groupByKeys"][0]["groupByData"] == "tune_cl.arm"
+    assert layout.data_set(older)["source"] == '{"uri": "docstrings"}'
 
 
-def test_an_outage_is_said_once_and_over_when_all_is_sent_artifacts_too(
-    writer: MlflowWriter, caplog: pytest.LogCaptureFixture
-) -> None:
-    store = Memory()
-    writer._delivery = Delivery(writer.journal, writer.uri, store)
-    store.fails = {"tag_experiment"}
-    assert not writer.attempt() and not writer.attempt() and writer.trouble == "TimeoutError: away"
-    store.fails = {"log_artifact"}  # as behind a proxy that lets no files through
-    assert writer.attempt() and not writer.attempt()
-    writer.journal.append(trial(0))
-    assert writer.attempt() and store.named("t0000"), "an event gets through"
-    assert writer.trouble == "TimeoutError: away" and not writer.all_sent()
-    store.fails = ()
-    assert writer.attempt() and writer.trouble is None and writer.all_sent() and not writer.attempt()
-    assert caplog.messages == [
-        "tracking waits for MLflow at http://***@here: TimeoutError: away", "tracking goes on after 3 failed attempts"
-    ]  # fmt: skip
+# -- values ---------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_unsent_is_said_with_the_command_that_sends_it(
-    writer: MlflowWriter, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """Also by a writer that no start of Ray has started; of a journal that was removed, there is nothing to say."""
-    store = Memory()
-    store.fails = {"tag_experiment"}
-    writer._delivery = Delivery(writer.journal, writer.uri, store)
-    finish(writer, "tune-cl resume pacing", timeout=0.5)
-    unsent = "2 events have not reached MLflow (TimeoutError: away); send them later with: tune-cl resume pacing\n"
-    assert capfd.readouterr().err == unsent
-    writer.journal.path.unlink()
-    finish(writer, "tune-cl resume pacing")
-    assert capfd.readouterr().err == ""
+def test_times_are_kept_to_the_millisecond_and_after_1970() -> None:
+    assert [layout.milliseconds(seconds) for seconds in (12.3456, 0.0, -5.0)] == [12346, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(True, "true"), (None, "null"), (math.inf, "inf"), (0.001, "0.001"), ([1, 2], "[1, 2]"), ("a", "a")],
+)
+def test_parameter_values_read_as_yaml(value: object, shown: str) -> None:
+    assert layout.parameters({"key": value}) == {"key": shown}
+
+
+def test_a_value_that_fits_is_whole_and_a_longer_one_is_cut() -> None:
+    params = {"fits": "x" * layout.PARAM_LENGTH, "not": "x" * (layout.PARAM_LENGTH + 1)}
+    assert layout.parameters(params) == {"fits": params["fits"], "not": params["fits"][:-3] + "..."}
+
+
+@pytest.mark.parametrize(
+    ("name", "there"),
+    [
+        ("dev_ndcg@5", "dev_ndcg_at_5"),
+        ("loss(%)", "loss___"),
+        ("a//b", "a/b"),
+        ("/a", "a"),
+        ("../a", "__/a"),
+        ("a b", "a b"),
+    ],
+)
+def test_every_name_of_a_metric_is_one_that_mlflow_takes(name: str, there: str) -> None:
+    assert layout.metric_name(name) == there
+    _validate_metric_name(there)
 
 
 @pytest.mark.parametrize(("status", "refused"), [(413, True), (503, False)])
@@ -160,7 +184,6 @@ def test_tracking_uri_flag_then_environment_then_storage(tmp_path: Path, monkeyp
 @pytest.mark.parametrize(
     ("given", "recorded", "variable", "location"),
     [
-        (None, "postgresql://db/x", "", "--tracking-uri"),
         ("foo://server", "", "", "--tracking-uri"),
         ("./mlruns", "", "", "--tracking-uri"),
         ("sqlite://", "", "", "--tracking-uri"),
@@ -173,7 +196,7 @@ def test_tracking_uri_flag_then_environment_then_storage(tmp_path: Path, monkeyp
 def test_addresses_that_are_refused(
     given: str | None, recorded: str, variable: str, location: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A stranger's, one that MLflow does not know, folders, databases in memory, and a storage whose path MLflow would
+    """One that MLflow does not know, folders, databases in memory, and a storage whose path MLflow would
     not find."""
     monkeypatch.setenv("MLFLOW_TRACKING_URI", variable)
     for name in ("a?b", "a%20b"):

@@ -1,248 +1,271 @@
-"""MLflow's SQLite store: what may be done twice, how databases are made, and how a search looks in one."""
+"""What MLflow holds of a search, in a SQLite store: the promised names, and all of it once, whatever fails."""
 
 from __future__ import annotations
 
 import json
-import math
-import os
 import sqlite3
-import subprocess
-import sys
-import time
-from contextlib import closing
+from collections.abc import Callable
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mlflow import MlflowClient
-from mlflow.entities import Metric
-from mlflow.exceptions import MlflowException
-from mlflow.tracking._tracking_service.utils import _artifact_repos_cache
 
-from tests.support.commands import on_path
+from tests.support.journal_events import end, result, trial
 from tests.support.tracking_cases import (
     caught_up,
+    delivered,
     fresh_database,
     in_mlflow,
     journal_of,
     promised,
     recorded,
+    runs_of,
     search_event,
 )
+from trainables.core.errors import DataError
 from tune_cl.history.journal import Journal
 from tune_cl.history.tracking_uri import resolve_tracking_uri
 from tune_cl.tracking import layout
-from tune_cl.tracking import mlflow_store as module
-from tune_cl.tracking.mlflow_store import METRICS, RunStore
-from tune_cl.tracking.writer import MlflowWriter
+from tune_cl.tracking import store as module
+from tune_cl.tracking.delivery import Delivery
+from tune_cl.tracking.record import read_record
+from tune_cl.tracking.store import RunStore
+from tune_cl.tracking.writer import MlflowWriter, finish
 
-pytestmark = pytest.mark.slow
-
-ROOT = Path(__file__).parents[1]
-TAG = "tune_cl.search_id"
-
-
-@pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return fresh_database(tmp_path_factory.mktemp("database"))
+ROOT = "t0001 pacing=root n=2 scoring=turns anti=true"
+CALLS = (
+    "experiment", "tag_experiment", "tagged", "create", "log_params", "log_tags", "log_data", "log_metrics",
+    "log_artifact", "set_status", "finish",
+)  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def store(database: Path) -> RunStore:
-    return RunStore(resolve_tracking_uri(database), (database / "artifacts").as_uri())
+class Faulty(RunStore):
+    """A store that is away in calls chosen by `fails(number, name)`: "before" it did the work, or "after"."""
+
+    def __init__(self, uri: str, fails: Callable[[int, str], str | None]):
+        super().__init__(uri, None)
+        self.fails, self.calls = fails, 0
+        for name in CALLS:
+            setattr(self, name, self.faulty(name, getattr(self, name)))
+
+    def faulty(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            self.calls += 1
+            when = self.fails(self.calls, name)
+            if when == "before":
+                raise TimeoutError("away")
+            answer = method(*arguments)
+            if when == "after":
+                raise TimeoutError("away")
+            return answer
+
+        return call
 
 
-def test_what_is_done_again_changes_nothing(store: RunStore, tmp_path: Path) -> None:
-    """Delivery relies on it, also for values that are not numbers, and for batches in several requests."""
-    (tmp_path / "a.txt").write_text("a")
-    values = [math.nan, math.inf, -math.inf, -0.0, 5e-324, 1 / 3, *map(float, range(METRICS))]
-    points = [Metric("dev_map", value, 1000 + step, step) for step, value in enumerate(values)]
-    params = {f"key.{number}": str(number) for number in range(250)}
-    data = {"name": "docstrings", "digest": "sha-1", "source_type": "local", "source": "{}"}
-    run = store.create(store.experiment("again"), "t0000", {TAG: "own"}, 1000)
-    for part in (points[:3], points, points[1:]):
-        store.tag_experiment(store.experiment("again"), "tag", "value")
-        store.log_metrics(run, part)
-        store.log_params(run, params)
-        store.log_tags(run, params)
-        store.log_data(run, data)
-        store.log_artifact(run, tmp_path / "a.txt", None)
-        store.set_status(run, "RUNNING")
-        store.finish(run, "FINISHED", layout.milliseconds(-5.0))
-    [found] = store.tagged(store.experiment("again"), TAG, "own")
-    history = sorted(store.client.get_metric_history(run, "dev_map"), key=lambda point: point.step)
-    assert [point.step for point in history] == list(range(len(points)))
-    assert math.isnan(history[0].value) and history[5].value == 1 / 3
-    assert found.data.params == params and found.data.tags.items() >= params.items()
-    assert (found.info.status, found.info.start_time, found.info.end_time) == ("FINISHED", 1000, 1)
-    assert found.inputs is not None and len(found.inputs.dataset_inputs) == 1
-    assert [file.path for file in store.client.list_artifacts(run)] == ["a.txt"]
-    assert run not in _artifact_repos_cache, "MLflow would keep 10 KiB a run"
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    return resolve_tracking_uri(fresh_database(tmp_path))
 
 
-def test_what_may_never_be_done_is_refused(store: RunStore) -> None:
-    run, deleted = (store.create(store.experiment("refusals"), name, {}, 1) for name in ("t0000", "t0001"))
-    store.log_params(run, {"n": "1"})
-    store.delete(deleted)
-    for impossible in (
-        lambda: store.log_params(run, {"n": "2"}),
-        lambda: store.log_metrics("no-such-run", [Metric("dev_map", 0.5, 1, 1)]),
-        lambda: store.log_metrics(deleted, [Metric("dev_map", 0.5, 1, 1)]),
-    ):
-        with pytest.raises(MlflowException) as refused:
-            impossible()
-        assert store.refusal(refused.value) is not None
-    assert store.exists(run) and store.exists(deleted) and not store.exists("no-such-run")
+def test_mlflow_shows_the_promised_names(uri: str, tmp_path: Path) -> None:
+    search, *rest = recorded()
+    delivered(journal_of(tmp_path / "pacing", [search, *rest]), uri)
+    runs = in_mlflow(uri, "quickstart")
+    assert set(runs) == {"pacing", "t0000 plain, default", ROOT, "t0002 weighting=kde m=inf", "t0003 plain",
+                         "t0001 seed 8 root 2"}  # fmt: skip
+    parent, trained, confirmed, failed = runs["pacing"], runs[ROOT], runs["t0001 seed 8 root 2"], runs["t0003 plain"]
+    assert parent.tags.items() >= {"kind": "search", "search": "pacing", "seed": "7", "best_trial": "t0001"}.items()
+    assert ("best_dev_mrr_at_10", 2, "0.75", 1200_000) in parent.points
+    assert (parent.status, parent.start, parent.end) == ("FINISHED", 1000_000, 1200_000)
+    assert parent.files == {"search.yaml", "report.html", "best_checkpoint"}
+    assert trained.tags == {
+        "kind": "trial", "search": "pacing", "search_id": layout.search_id(search), "seed": "7", "baseline": "false",
+        "key": f"{layout.search_id(search)}/t0001", "trial_id": "t0001", "arm": "curriculum", "twin": "t0003",
+        "machine": "cpu", "outcome": "completed", "parent": "pacing", "artifacts": "1",
+    }  # fmt: skip
+    assert trained.params == {"curriculum.pacing": "root", "curriculum.n": "2", "curriculum.scoring": "turns",
+                              "curriculum.anti": "true"}  # fmt: skip
+    assert trained.metric("dev_mrr_at_10") == [(1, 0.5), (2, 0.75), (3, 0.5)], "of iteration 2, the first result"
+    assert trained.points > {("train_loss", 2, "0.5", 1012_000), ("best_dev_mrr_at_10", 2, "0.75", 1041_000)}
+    assert (trained.status, trained.start, trained.end) == ("FINISHED", 1002_000, 1041_000)
+    assert trained.files == {"run.dev.txt"}
+    assert runs["t0002 weighting=kde m=inf"].params["curriculum.m"] == "inf"
+    assert failed.status == "FAILED" and failed.tags["reason"] == "it broke" and failed.tags["twin"] == "t0001"
+    assert parent.data["name"] == trained.data["name"] == "wikiqa"
+    assert confirmed.tags.items() >= {"kind": "confirmation", "trial_id": "t0001", "parent": "pacing"}.items()
+    assert confirmed.params == trained.params and ("test_mrr_at_10", 0, "0.5", 1300_000) in confirmed.points
+    assert (confirmed.start, confirmed.end) == (1297_000, 1300_000), "it began as long ago as it took"
 
 
-def test_an_experiment_in_the_trash_is_taken_out_again(store: RunStore) -> None:
-    """MLflow gives its name to no other experiment, and takes no run into it."""
-    made = store.experiment("deleted")
-    store.client.delete_experiment(made)
-    assert store.experiment("deleted") == made
-    store.create(made, "t0000", {}, 1)
+def sent(delivery: Delivery) -> None:
+    """Sends until nothing is left, as the writer does: again after each failure."""
+    for _ in range(1000):
+        with suppress(TimeoutError):
+            if not delivery.step():
+                return
+    raise AssertionError("it never ends")
 
 
-def test_all_runs_with_a_tag_are_found_page_by_page(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    experiment = store.experiment("pages")
-    own = {store.create(experiment, f"t{number}", {TAG: "own"}, number) for number in range(5)}
-    store.create(experiment, "other", {TAG: "other"}, 9)
-    search = store.client.search_runs
-
-    def two_at_a_time(experiments: list[str], where: str, view: int, most: int, page_token: str | None) -> Any:
-        return search(experiments, where, view, 2, page_token=page_token)
-
-    monkeypatch.setattr(store.client, "search_runs", two_at_a_time)
-    found = [run.info.run_id for run in store.tagged(experiment, TAG, "own")]
-    assert set(found) == own and len(found) == 5
+@pytest.mark.slow
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("every", [5, 7])
+def test_what_is_not_answered_is_sent_again_and_is_there_once(every: int, when: str, uri: str, tmp_path: Path) -> None:
+    """Each few calls fail, more of them later, so that a comparison gets further each time."""
+    store = Faulty(uri, lambda number, _: when if number % (every + number // 20) == 0 else None)
+    with Journal(journal_of(tmp_path / "pacing", recorded("faulty")).parent) as journal:
+        sent(Delivery(journal, store))
+    assert in_mlflow(uri, "faulty") == promised(tmp_path)
 
 
-# -- databases that are made ----------------------------------------------------------------------------------------
+@pytest.mark.slow
+def test_a_process_that_is_killed_after_any_event_leaves_the_rest_to_the_next(uri: str, tmp_path: Path) -> None:
+    """And one that is killed within a step repeats it."""
+    for number, event in enumerate(recorded("killed")):
+        with Journal(journal_of(tmp_path / "pacing", [event]).parent) as journal:
+            killed_at = {number % 4 + 3}
+            store = Faulty(uri, lambda call, _, at=killed_at: "after" if call in at else None)
+            with suppress(TimeoutError):
+                Delivery(journal, store).step()
+    delivered(tmp_path / "pacing" / "journal.jsonl", uri)
+    assert in_mlflow(uri, "killed") == promised(tmp_path)
 
 
-def test_a_database_is_made_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kill or a full disk may come, after which MLflow would not go on with half of its tables; files may have no
-    hard links."""
-    uri = f"sqlite:///{tmp_path}/storage/mlflow.db?timeout=3"
-
-    def half(tracking_uri: str) -> None:
-        Path(tracking_uri.removeprefix("sqlite:///")).write_bytes(b"half")
-        raise OSError("cut short")
-
-    def no_links(*_: object) -> None:
-        raise PermissionError
-
-    with monkeypatch.context() as patch, pytest.raises(OSError, match="cut short"):
-        patch.setattr(module, "MlflowClient", half)
-        RunStore(uri, None)
-    with monkeypatch.context() as patch:
-        patch.setattr(module.os, "link", no_links)
-        made = RunStore(uri, None).experiment("pacing")
-    assert RunStore(uri, None).experiment("pacing") == made
-    assert os.listdir(tmp_path / "storage") == ["mlflow.db"]
+def test_what_mlflow_has_is_not_sent_again(uri: str, tmp_path: Path) -> None:
+    journal = journal_of(tmp_path / "pacing", recorded("again"))
+    delivered(journal, uri)
+    names: list[str] = []
+    delivered(journal, uri, Faulty(uri, lambda _, name: names.append(name)))
+    assert names == ["experiment", "tagged"]
 
 
-def test_a_database_that_another_search_made_meanwhile_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def made_by_another(*_: object) -> None:
-        (tmp_path / "mlflow.db").write_bytes(b"theirs")
-        raise FileExistsError
-
-    monkeypatch.setattr(module, "MlflowClient", lambda tracking_uri: None)
-    monkeypatch.setattr(module.os, "link", made_by_another)
-    module.create_database(resolve_tracking_uri(tmp_path))
-    assert (tmp_path / "mlflow.db").read_bytes() == b"theirs"
-
-
-@pytest.mark.parametrize("address", ["sqlite:///:memory:", "sqlite:///{}/a%20b/mlflow.db", "postgresql://{}/mlflow.db"])
-def test_of_other_addresses_no_file_is_made(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """MLflow reads a % in its own ways, and no file belongs to the others."""
-    monkeypatch.chdir(tmp_path)
-    module.create_database(address.format(tmp_path))
-    assert not os.listdir(tmp_path)
-
-
-def test_a_fresh_database_is_made_quietly_beside_the_runs(tmp_path: Path) -> None:
-    """In a process of its own, started elsewhere: nothing on stderr, nothing in the working directory."""
-    journal = journal_of(tmp_path / "runs" / "pacing", recorded())
-    (tmp_path / "elsewhere").mkdir()
-    program = (
-        "import sys, pathlib; from tune_cl.ray.environment import own_environment; "
-        "from tune_cl.history.journal import Journal; "
-        "from tune_cl.tracking.writer import MlflowWriter; "
-        "assert 'mlflow' not in sys.modules, 'the driver would wait for the import'; "
-        "own_environment().__enter__(); "
-        "writer = MlflowWriter(Journal(pathlib.Path(sys.argv[1]).parent), sys.argv[2]); writer.start(); "
-        "sys.exit(writer.close(300.0))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(journal), resolve_tracking_uri(tmp_path / "runs")], check=False,
-        cwd=tmp_path / "elsewhere", capture_output=True, text=True, env=os.environ | {"PYTHONPATH": on_path(str(ROOT))},
-    )  # fmt: skip
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert not list((tmp_path / "elsewhere").iterdir())
-    kept = sorted(path.name for path in (tmp_path / "runs" / "mlartifacts").glob("*/artifacts/*"))
-    assert kept == ["best_checkpoint", "report.html", "run.dev.txt", "search.yaml"]
-
-
-def test_what_a_database_refuses_is_said_once_in_its_own_words(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+def test_a_stop_and_the_next_session_are_told_of_the_search_and_of_trials_that_have_not_ended(
+    uri: str, tmp_path: Path
 ) -> None:
-    """MLflow would print a traceback at each attempt, and SQLAlchemy puts advice to programmers before the reason."""
-    uri = resolve_tracking_uri(fresh_database(tmp_path))
-    with closing(sqlite3.connect(tmp_path / "mlflow.db")) as broken:
-        broken.execute("DROP TABLE runs")
-    with Journal(journal_of(tmp_path / "pacing", [search_event("never")]).parent) as journal:
-        writer = MlflowWriter(journal, uri)
-        assert not writer.attempt() and not writer.attempt()
-    (said,) = [record.getMessage() for record in caplog.records]
-    assert said.startswith(f"tracking waits for MLflow at {uri}: OperationalError: no such ")
-    assert "Traceback" not in capfd.readouterr().err
+    stopped = {"event": "interrupted", "time": 1020.0}
+    for events, statuses in (
+        ([search_event("stop"), trial(0), trial(1), end(0, "completed"), stopped], ["KILLED", "FINISHED", "KILLED"]),
+        ([{"event": "session", "number": 2, "time": 1300.0}], ["RUNNING", "FINISHED", "RUNNING"]),
+    ):
+        delivered(journal_of(tmp_path / "pacing", events), uri)
+        assert [run.status for _, run in sorted(in_mlflow(uri, "stop").items())] == statuses
 
 
-# -- a search in MLflow ---------------------------------------------------------------------------------------------
+def test_a_run_that_the_user_deletes_stays_deleted_and_stops_no_other(uri: str, tmp_path: Path) -> None:
+    client = MlflowClient(tracking_uri=uri)
+    delivered(journal_of(tmp_path / "pacing", [search_event("deleted"), trial(0), trial(1)]), uri)
+    [deleted] = [run for run in runs_of(client, "deleted") if run.info.run_name.startswith("t0000")]
+    client.delete_run(deleted.info.run_id)
+    later = [result(0, 1, 0.5), result(1, 1, 0.5), end(0, "baseline"), end(1, "completed")]
+    delivered(journal_of(tmp_path / "pacing", later), uri)
+    runs = in_mlflow(uri, "deleted")
+    assert [name[:5] for name in sorted(runs)] == ["pacin", "t0001"]
+    assert runs[sorted(runs)[1]].metric("dev_mrr_at_10") == [(1, 0.5)]
 
 
-def test_mlflow_holds_what_the_store_in_memory_holds(database: Path, tmp_path: Path) -> None:
-    """So what is tested with that store holds for MLflow's database."""
-    uri = resolve_tracking_uri(database)
-    assert caught_up(journal_of(tmp_path / "pacing", recorded("held")), uri) == 0
-    assert in_mlflow(uri, "held") == promised(tmp_path)
+def test_what_mlflow_refuses_is_said_once_and_the_rest_arrives(
+    uri: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = trial(0, n=2) | {"time": 2.5}  # MLflow lets no parameter change
+    journal = journal_of(tmp_path / "pacing", [search_event("refused"), trial(0, n=1), other, result(0, 1, 0.5)])
+    failing = Faulty(uri, lambda number, _: "before" if number == 9 else None)
+    with Journal(journal.parent) as opened:
+        sent(Delivery(opened, failing))
+    assert failing.calls > 12
+    assert in_mlflow(uri, "refused")["t0000 plain, default"].metric("dev_mrr_at_10") == [(1, 0.5)]
+    [message] = caplog.messages
+    assert message.startswith("MLflow refuses event 'trial' of t0000: ")
 
 
-def test_prepared_view_lists_the_trials_of_this_search_best_first(database: Path, tmp_path: Path) -> None:
+def test_the_prepared_view_lists_the_trials_of_this_search_best_first(uri: str, tmp_path: Path) -> None:
     """Two searches share the experiment; each has a view of its own, whose filter and order MLflow understands."""
-    uri = resolve_tracking_uri(database)
     other = recorded("view", storage="elsewhere", name="other")
-    for told in (recorded("view"), other):
-        assert caught_up(journal_of(tmp_path / told[0]["name"], told), uri) == 0
+    for events in (recorded("view"), other):
+        delivered(journal_of(tmp_path / events[0]["name"], events), uri)
     client = MlflowClient(tracking_uri=uri)
     experiment = client.get_experiment_by_name("view")
     assert experiment is not None
     tag, _ = layout.view(other[0])
     view = json.loads(experiment.tags[tag])
     order = f"{view['orderByKey']} {'ASC' if view['orderByAsc'] else 'DESC'}"
-    found = client.search_runs([experiment.experiment_id], view["searchFilter"], order_by=[order])
-    assert [run.data.tags["tune_cl.trial_id"] for run in found] == ["t0001", "t0000", "t0002", "t0003"]
-    assert {run.data.tags["tune_cl.search"] for run in found} == {"other"}
+    runs = client.search_runs([experiment.experiment_id], view["searchFilter"], order_by=[order])
+    assert [run.data.tags["tune_cl.trial_id"] for run in runs] == ["t0001", "t0000", "t0002", "t0003"]
+    assert {run.data.tags["tune_cl.search"] for run in runs} == {"other"}
+    assert view["groupBy"]["groupByKeys"][0]["groupByData"] == "tune_cl.arm"
     assert layout.view_path(other[0], "3").startswith(f"#/experiments/3/runs?viewStateShareKey={tag.split('.')[-1]}&")
-    assert experiment.tags["mlflow.experimentKind"] == "custom_model_development", "as pages need"
 
 
-def test_a_search_whose_user_asks_for_system_metrics_has_them(
-    database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+# -- the thread ------------------------------------------------------------------------------------------------------
+
+
+def test_the_thread_sends_all_and_leaves_a_record_without_passwords(uri: str, tmp_path: Path) -> None:
+    journal = journal_of(tmp_path / "pacing", recorded("thread"))
+    assert caught_up(journal, uri) == 0
+    record = read_record(journal.parent, uri)
+    assert record is not None and record.sent == journal.stat().st_size
+    assert MlflowClient(tracking_uri=uri).get_run(record.run_id).info.run_name == "pacing"
+    assert read_record(journal.parent, "sqlite:///elsewhere.db") is None
+    (journal.parent / "mlflow.json").write_text(
+        record.model_copy(update={"tracking_uri": "http://***@h"}).model_dump_json()
+    )
+    assert read_record(journal.parent, "http://me:secret@h") is not None
+
+
+def test_an_outage_is_said_once_and_over_when_all_is_sent_artifacts_too(
+    uri: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING", "true")
-    monkeypatch.setenv("MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL", "0.2")
-    uri = resolve_tracking_uri(database)
-    with Journal(journal_of(tmp_path / "pacing", [search_event("watched")]).parent) as journal:
-        writer = MlflowWriter(journal, uri, poll=0.1)
-        writer.start()
-        deadline = time.monotonic() + 60
-        while not (writer.run_id and system_metrics(uri, writer.run_id)) and time.monotonic() < deadline:
-            time.sleep(0.2)
-        assert writer.run_id and "system/cpu_utilization_percentage" in system_metrics(uri, writer.run_id)
-        assert writer.close() == 0 and writer.trouble is None
+    away = {"tag_experiment"}
+    with Journal(journal_of(tmp_path / "pacing", [search_event("outage")]).parent) as journal:
+        writer = MlflowWriter(journal, "http://me:secret@here")
+        writer._delivery = Delivery(journal, Faulty(uri, lambda _, name: "before" if name in away else None))
+        assert not writer.attempt() and not writer.attempt() and writer.trouble == "TimeoutError: away"
+        away.clear()
+        away.add("log_artifact")  # as behind a proxy that lets no files through
+        assert writer.attempt() and not writer.attempt()
+        journal.append(trial(0))
+        assert writer.attempt(), "an event gets through"
+        assert len(in_mlflow(uri, "outage")) == 2 and not writer.all_sent()
+        finish(writer, "tune-cl resume pacing", timeout=0.2)
+        unsent = "1 events have not reached MLflow (TimeoutError: away); send them later with: tune-cl resume pacing\n"
+        assert capfd.readouterr().err == unsent
+        away.clear()
+        writer.join(10)
+        assert writer.attempt() or writer.all_sent()
+    assert caplog.messages[0] == "tracking waits for MLflow at http://***@here: TimeoutError: away"
+    assert len(caplog.messages) <= 2
 
 
-def system_metrics(uri: str, run: str) -> list[str]:
-    return [name for name in MlflowClient(uri).get_run(run).data.metrics if name.startswith("system/")]
+def test_what_a_database_refuses_is_said_in_its_own_words(
+    uri: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    with closing(sqlite3.connect(tmp_path / "mlflow.db")) as broken:
+        broken.execute("DROP TABLE runs")
+    with Journal(journal_of(tmp_path / "pacing", [search_event("never")]).parent) as journal:
+        writer = MlflowWriter(journal, uri)
+        assert not writer.attempt() and not writer.attempt()
+    [message] = caplog.messages
+    assert message.startswith(f"tracking waits for MLflow at {uri}: OperationalError: no such ")
+    assert "Traceback" not in capfd.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_database_is_made_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kill or a full disk may come, after which MLflow would not go on with half of its tables."""
+    uri = f"sqlite:///{tmp_path}/storage/mlflow.db?timeout=3"
+
+    def half(tracking_uri: str) -> None:
+        Path(tracking_uri.removeprefix("sqlite:///")).write_bytes(b"half")
+        raise OSError("cut short")
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="cut short"):
+        patch.setattr(module, "MlflowClient", half)
+        RunStore(uri, None)
+    made = RunStore(uri, None).experiment("pacing")
+    assert RunStore(uri, None).experiment("pacing") == made
+    assert [path.name for path in (tmp_path / "storage").iterdir()] == ["mlflow.db"]
+
+
+def test_a_journal_without_a_search_is_refused(tmp_path: Path) -> None:
+    with Journal(journal_of(tmp_path / "pacing", [trial(0)]).parent) as journal, pytest.raises(DataError):
+        Delivery(journal, RunStore("http://127.0.0.1:1", None))

@@ -109,7 +109,7 @@ class ClusterTrainable(tune.Trainable, ABC):
 
 
 class RankerTrainable(ClusterTrainable):
-    """`config`: {run: a TrainingRun as a nested mapping, checkpoint: folder (local or in S3) to resume from or None,
+    """`config`: {run: a TrainingRun as a nested mapping, checkpoint: folder to resume from or None,
     threads: int, gpu: how many GPUs, or what share of one, are reserved, conclusion: for a training of a confirmation,
     where it leaves its ranker and which split that is applied to}.
 

@@ -52,7 +52,7 @@ def reading(checkpoint: str | Path) -> Iterator[None]:
 
 
 class Artifacts(ABC):
-    """Writes trials' files to `folder`/TRIAL. A checkpoint is a folder, here or in S3; raises DamagedCheckpoint before
+    """Writes trials' files to `folder`/TRIAL. A checkpoint is a folder; raises DamagedCheckpoint before
     anything is written."""
 
     def __init__(self, folder: Path):
@@ -90,7 +90,7 @@ class RankerArtifacts(Artifacts):
         if not isinstance(run, TrainingRun):
             raise TypeError("not a ranker's training")
         data = next(iter(self.prepared.values())).data  # that of all; the text side may have to be made first
-        with reading(checkpoint), fetched(checkpoint, BEST) as saved:
+        with reading(checkpoint), fetched(checkpoint) as saved:
             retry_on_fault(lambda: require_whole(saved, BEST))
             scores, documents = retry_on_fault(lambda: best_scores(saved))
         level = run.evaluation.relevance_level
@@ -110,7 +110,7 @@ class RankerArtifacts(Artifacts):
         folder, prepared = self.folder / BEST_RANKER, prepared_for(run, self.prepared)
         if run.reads == "features":
             return self._of_state(checkpoint, run, prepared, folder)
-        with reading(checkpoint), fetched(checkpoint, BEST) as saved:
+        with reading(checkpoint), fetched(checkpoint) as saved:
             retry_on_fault(lambda: require_whole(saved, BEST))
             weights = retry_on_fault(lambda: best_weights(saved))
         write_best_ranker(run, prepared, weights, folder)
@@ -137,7 +137,7 @@ class ObjectiveArtifacts(Artifacts):
 
     def write(self, folder: Path, checkpoint: str | Path, run: AnyRun) -> None:
         """The dev values of the best iteration, if the function reported them by query."""
-        with reading(checkpoint), fetched(checkpoint, STATE) as saved:
+        with reading(checkpoint), fetched(checkpoint) as saved:
             retry_on_fault(lambda: require_whole(saved, STATE))
             values = retry_on_fault(lambda: read_state(saved))["best_queries"]
         if values:

@@ -10,8 +10,8 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from shlex import quote
 from types import FrameType
@@ -128,39 +128,6 @@ def environment(values: Mapping[str, str]) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-
-
-_at_work: list[threading.Lock] = []  # of each thread of `repeated`, held while it works
-
-
-def repeated(work: Callable[[], object], every: float) -> Callable[[], None]:
-    """Does the work every so many seconds, in a thread; returns what ends that."""
-    ended, at_work = threading.Event(), threading.Lock()
-
-    def run() -> None:
-        while not ended.wait(every):
-            with at_work:
-                work()
-
-    def end() -> None:
-        ended.set()
-        thread.join()
-        if at_work in _at_work:
-            _at_work.remove(at_work)
-
-    thread = threading.Thread(target=run, daemon=True)
-    _at_work.append(at_work)
-    thread.start()
-    return end
-
-
-@contextmanager
-def standstill() -> Iterator[None]:
-    """No thread of `repeated` works in the block: variables may be written."""
-    with ExitStack() as held:
-        for at_work in _at_work:
-            held.enter_context(at_work)
-        yield
 
 
 @contextmanager

@@ -30,7 +30,7 @@ from tune_cl.process import versions
 from tune_cl.ray.concurrency import Concurrency, require_room
 from tune_cl.ray.nodes import PACKAGES
 from tune_cl.ray.session import ray_session
-from tune_cl.ray.tuner import drop_foreign_checkpoints, run_trials
+from tune_cl.ray.tuner import run_trials
 from tune_cl.report.page import write_report
 from tune_cl.results import SearchResult
 from tune_cl.run_trainings import SeedTrainings, replicates_of
@@ -122,8 +122,6 @@ def _session(
             say(f"note: {note}")
         for warning in inputs.warnings():
             say(f"warning: {warning}")
-    if search_folder.remote and not search_folder.elsewhere(search_folder.tracking_uri):
-        say(f"note: MLflow's runs are in {search_folder.tracking_uri} of this machine; a server shows them to all")
     writer = MlflowWriter(journal, search_folder.tracking_uri)
     cluster = address
     try:
@@ -174,9 +172,7 @@ def _run(
                 limits.resources, limits.max_concurrent, address is not None, progress.say, on_cpu
             )
             search = SearchDriver(experiment, journal, concurrency(), artifacts, progress.update)
-            for foreign in drop_foreign_checkpoints(search.state, search_folder):
-                progress.say(f"note: the checkpoint {foreign} is not used: it is not below the search's folder")
-            place = search_folder.below("ray"), f"session-{search.state.sessions}"
+            place = str(search_folder.checkpoints), f"session-{search.state.sessions}"
             run_trials(search, inputs.by_key, limits.resources, *place, concurrency)
         if not search.ended_by:  # a budget that is used up
             _replicate(search, search_folder, journal, inputs, address, panel)
@@ -245,8 +241,8 @@ def _search_event(experiment: Experiment, search_folder: SearchFolder, inputs: I
         "plugins": plugins_of(parts_of(experiment)),
         "versions": {name: number for name, number in versions((*PACKAGES, *OF_DRIVER)).items() if number},
         "git_commit": _git_commit(),
-        "tracking_uri": search_folder.elsewhere(masked(search_folder.tracking_uri)),
-        "storage": search_folder.address,
+        "tracking_uri": masked(search_folder.tracking_uri),
+        "storage": str(search_folder.storage),
         "time": time.time(),
     }
 

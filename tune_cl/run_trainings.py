@@ -14,7 +14,7 @@ from trainables.training.factory import AnyPrepared
 from trainables.training.saves import DAMAGED
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.history.journal import Journal
-from tune_cl.history.search_folder import SearchFolder, own_checkpoint
+from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import SearchState, training_key
 from tune_cl.ray.concurrency import Concurrency, require_room
 from tune_cl.ray.session import ray_session
@@ -92,7 +92,7 @@ class SeedTrainings:
             chain([first], missing),
             self.journal,
             search.resources,
-            self._own_checkpoints(),
+            self.state.training_checkpoints,
             self._ended,
             shown,
             panel.update,
@@ -102,7 +102,7 @@ class SeedTrainings:
             concurrency = Concurrency(
                 search.resources, search.max_concurrent, self.address is not None, say, base.on_cpu
             )
-            storage, session = self.search_folder.below("ray"), f"trainings-{round(time.time() * 1000)}"
+            storage, session = str(self.search_folder.checkpoints), f"trainings-{round(time.time() * 1000)}"
             run_trials(trainings, prepared, search.resources, storage, session, concurrency)
 
     def _missing(self, runs: Sequence[SeedRun]) -> list[SeedRun]:
@@ -119,12 +119,6 @@ class SeedTrainings:
             say(f"{trained} of {len(runs)} trained before: their checkpoints are applied to {runs[0].split}")
         self._numbers = iter(f"{number}/{len(missing)}" for number in range(1, len(missing) + 1))
         return missing
-
-    def _own_checkpoints(self) -> dict[str, list[str]]:
-        """Checkpoints of trainings that were broken off: a journal from somebody else may name any folder."""
-        recorded = self.state.training_checkpoints.items()
-        checkpoints = {name: [own_checkpoint(path, self.search_folder) for path in paths] for name, paths in recorded}
-        return {name: [path for path in paths if path] for name, paths in checkpoints.items()}
 
     def _has_result(self, run: SeedRun) -> bool:
         """Whether a run has a result; says so if that is damaged: it is made again."""

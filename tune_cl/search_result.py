@@ -10,7 +10,6 @@ from typing import Any, cast
 
 from trainables.core.errors import ConfigError, WorkFailed
 from tune_cl.experiment.experiment import CURRICULUM, PLAIN, Arm
-from tune_cl.history.events import SearchEvent
 from tune_cl.history.journal import first_event, read_events
 from tune_cl.history.search_folder import TRIALS, SearchFolder
 from tune_cl.history.state import RAN_TO_THE_END, SearchState, TrialState, experiment_of, replay
@@ -18,8 +17,8 @@ from tune_cl.history.tracking_uri import SQLITE, masked
 from tune_cl.results import Effects, Outcome, Remark, SearchResult, Trial
 from tune_cl.search.remarks import remarks
 from tune_cl.space.wording import PLAIN_TRAINING, label_free_of
-from tune_cl.tracking.cursor import Cursor, load
-from tune_cl.tracking.layout import PARENT, target, view_path
+from tune_cl.tracking.layout import view_path
+from tune_cl.tracking.record import read_record
 
 CONFIG = "config.yaml"  # in a trial's folder: its complete configuration
 BEST_RANKER = "best-ranker"  # the folder of the best trial's ranker, in TRIALS
@@ -56,7 +55,7 @@ def search_result(state: SearchState, search_folder: SearchFolder, run_id: str |
         iterations=state.iterations,
         seconds=state.seconds,
         ended_by=state.end.get("ended_by") if state.end else None,
-        storage=search_folder.address,
+        storage=str(search_folder.storage),
         tracking_uri=masked(search_folder.tracking_uri),
         mlflow_run_id=run_id,
         checkpoint=str(ranker) if (state.end or {}).get("checkpoint") else None,
@@ -141,13 +140,14 @@ def rows_of(trials: list[Trial]) -> Iterator[Mapping[str, Any]]:
 def is_complete(search_folder: SearchFolder, state: SearchState) -> bool:
     """Whether a finished search has its report, and MLflow's database all of it. Only a SQLite file can be asked
     without MLflow, which takes seconds to load: False for any other store."""
-    _, sent = _sent(search_folder)
-    whole = sent.offset == search_folder.journal.stat().st_size and not sent.artifacts
+    record = read_record(search_folder.folder, search_folder.tracking_uri)
     database = Path(search_folder.tracking_uri.removeprefix(SQLITE))
-    if not (whole and report_is_current(search_folder, state) and database.is_file()):
+    if not (record and report_is_current(search_folder, state) and database.is_file()):
+        return False
+    if record.sent != search_folder.journal.stat().st_size:
         return False
     with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as runs:
-        return bool(runs.execute("SELECT 1 FROM runs WHERE run_uuid = ?", [sent.runs.get(PARENT)]).fetchone())
+        return bool(runs.execute("SELECT 1 FROM runs WHERE run_uuid = ?", [record.run_id]).fetchone())
 
 
 def report_is_current(search_folder: SearchFolder, state: SearchState) -> bool:
@@ -158,15 +158,10 @@ def report_is_current(search_folder: SearchFolder, state: SearchState) -> bool:
 
 def recorded_view(search_folder: SearchFolder) -> tuple[str | None, str | None]:
     """The id of the parent run in MLflow and the page of the trials there, as far as they have been sent."""
-    search, sent = _sent(search_folder)
-    view = view_path(search, sent.experiment) if sent.experiment else None
-    return sent.runs.get(PARENT), view
-
-
-def _sent(search_folder: SearchFolder) -> tuple[SearchEvent, Cursor]:
-    """The search's first event, and how far its journal has been sent to MLflow."""
-    search = first_event(search_folder.journal)
-    return search, load(search_folder.journal, target(search, search_folder.tracking_uri))
+    record = read_record(search_folder.folder, search_folder.tracking_uri)
+    if record is None:
+        return None, None
+    return record.run_id, view_path(first_event(search_folder.journal), record.experiment_id)
 
 
 def _without_value(state: SearchState, search_folder: SearchFolder) -> WorkFailed:

@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from tune_cl.history.journal import encoded, read_events
+from tune_cl.history.journal import read_events
 
 ROOT = Path(__file__).parents[2]
 SPACE = """
@@ -61,4 +61,4 @@ def rewrite(journal: Path, words: dict[str, str]) -> None:
     texts = [json.dumps(event) for event in read_events(journal)]
     for old, new in words.items():
         texts = [text.replace(old, new) for text in texts]
-    journal.write_bytes(b"".join(encoded(json.loads(text)) for text in texts))
+    journal.write_text("".join(f"{text}\n" for text in texts))

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = Path(__file__).with_suffix(".c")
 PACKAGES = tuple(f"{ROOT / name}{os.sep}" for name in ("tune_cl", "trainables"))
 BETWEEN = (threading.__file__, os.sep + os.path.join("concurrent", "futures") + os.sep)  # frames of the library
-ONLY_WAIT = {"phase", "_watch", "set_waits"}  # what starts threads that wait and print, and read no variable
+ONLY_WAIT = {"phase"}  # what starts threads that wait and print, and read no variable
 
 
 def compiled(folder: Path) -> Path:

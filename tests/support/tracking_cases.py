@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import takewhile
 from pathlib import Path
@@ -11,17 +12,34 @@ from typing import Any
 
 from mlflow.tracking import MlflowClient
 
-from tests.support.memory_store import Memory, Run, by_name
 from tune_cl.history.journal import FILE, Journal, read_events
 from tune_cl.history.state import SearchState
 from tune_cl.history.tracking_uri import artifact_location, resolve_tracking_uri
 from tune_cl.ray.environment import own_environment
 from tune_cl.tracking.delivery import Delivery
-from tune_cl.tracking.mlflow_store import RunStore
+from tune_cl.tracking.store import RunStore
 from tune_cl.tracking.writer import MlflowWriter
 
-SECRET = "hunter2"
 PACING = Path(__file__).parents[1] / "files" / "pacing"
+PARENT = "mlflow.parentRunId"
+
+
+@dataclass
+class Run:
+    """`points`: metric, step, value as text (of NaN, none is as another) and time. `files`: at the top."""
+
+    name: str
+    tags: dict[str, str]
+    start: int
+    end: int | None
+    status: str
+    params: dict[str, str]
+    points: set[tuple[str, int, str, int]] = field(default_factory=set)
+    files: set[str] = field(default_factory=set)
+    data: dict[str, str] = field(default_factory=dict)
+
+    def metric(self, name: str) -> list[tuple[int, float]]:
+        return sorted((step, float(value)) for key, step, value, _ in self.points if key == name)
 
 
 def recorded(space: str = "quickstart", **other: Any) -> list[Any]:
@@ -40,11 +58,11 @@ def one_trial(space: str) -> list[Any]:
     return [event for event in to_its_end if event.get("trial", "t0001") == "t0001"]
 
 
-def journal_of(folder: Path, told: list[Any]) -> Path:
+def journal_of(folder: Path, events: list[Any]) -> Path:
     """A search's journal, beside the files that the recorded one names."""
     copytree(PACING, folder, ignore=ignore_patterns(FILE), dirs_exist_ok=True)
     with Journal(folder) as journal:
-        for event in told:
+        for event in events:
             journal.append(event)
     return journal.path
 
@@ -66,26 +84,25 @@ def fresh_database(folder: Path) -> Path:
 
 def delivered(journal: Path, uri: str, store: RunStore | None = None) -> None:
     """Sends the whole journal in this thread."""
-    with Journal(journal.parent) as held:
-        artifacts = artifact_location(uri, journal.parent.parent)
-        delivery = Delivery(held, uri, store or RunStore(uri, artifacts))
-        while delivery.pending():
-            delivery.step()
-
-
-def promised(folder: Path) -> dict[str, Run]:
-    """What MLflow holds of the recorded search, whatever happened on the way."""
-    store = Memory()
-    delivered(journal_of(folder / "promised" / "pacing", recorded()), "sqlite://", store)
-    return by_name(store.runs)
+    with Journal(journal.parent) as opened:
+        delivery = Delivery(opened, store or RunStore(uri, artifact_location(uri, journal.parent.parent)))
+        while delivery.step():
+            pass
 
 
 def caught_up(journal: Path, uri: str, timeout: float = 60.0) -> int:
     """Sends the journal as a session does, which then ends; returns what remains unsent."""
-    with own_environment(), Journal(journal.parent) as held:
-        writer = MlflowWriter(held, uri, poll=0.1)
+    with own_environment(), Journal(journal.parent) as opened:
+        writer = MlflowWriter(opened, uri, poll=0.1)
         writer.start()
         return writer.close(timeout)
+
+
+def promised(folder: Path) -> dict[str, Run]:
+    """What MLflow holds of the recorded search, whatever happened on the way."""
+    uri = resolve_tracking_uri(fresh_database(folder / "promised"))
+    delivered(journal_of(folder / "promised" / "pacing", recorded("promised")), uri)
+    return in_mlflow(uri, "promised")
 
 
 def runs_of(client: MlflowClient, space: str) -> list[Any]:
@@ -95,33 +112,38 @@ def runs_of(client: MlflowClient, space: str) -> list[Any]:
 
 
 def in_mlflow(uri: str, space: str) -> dict[str, Run]:
-    """Everything that MLflow holds of an experiment, by name of run."""
+    """Everything that MLflow holds of an experiment by name of run, with the tags that tune_cl promises, and the
+    parent's name for its id. Fails where a run is there twice, or a step of a metric."""
     client = MlflowClient(tracking_uri=uri)
-    runs: dict[str, Run] = {}
-    for found in runs_of(client, space):
-        info, data = found.info, found.data
-        run = Run(info.run_name, data.tags, info.start_time, info.end_time, info.status, data.params)
+    entries = runs_of(client, space)
+    names = {entry.info.run_id: entry.info.run_name for entry in entries}
+    assert len(set(names.values())) == len(names), f"a run twice: {sorted(names.values())}"
+    runs = {}
+    for entry in entries:
+        info, data = entry.info, entry.data
+        tags = {key.removeprefix("tune_cl."): value for key, value in data.tags.items() if key.startswith("tune_cl.")}
+        if PARENT in data.tags:
+            tags["parent"] = names[data.tags[PARENT]]
+        run = Run(info.run_name, tags, info.start_time, info.end_time, info.status, data.params)
         for metric in data.metrics:
             history = client.get_metric_history(info.run_id, metric)
+            assert len({point.step for point in history}) == len(history), f"a step of {metric} twice"
             run.points |= {(metric, point.step, repr(point.value), point.timestamp) for point in history}
         run.files = {file.path for file in client.list_artifacts(info.run_id)}
-        for used in found.inputs.dataset_inputs:
-            run.data = {key: value for key, value in used.dataset if value is not None}
-        runs[info.run_id] = run
-    return by_name(runs)
+        for dataset in entry.inputs.dataset_inputs:
+            run.data = {key: value for key, value in dataset.dataset if value is not None}
+        runs[run.name] = run
+    return runs
 
 
 def assert_complete(uri: str, space: str, state: SearchState) -> None:
     """Checks that MLflow has every trial's parameters, values, files and end, once, and the search's."""
-    client = MlflowClient(uri)
-    runs = runs_of(client, space)
-    assert {run.info.status for run in runs} == {"FINISHED"} and len(runs) == len(state.trials) + 1
-    by_trial = {run.data.tags.get("tune_cl.trial_id"): run for run in runs}
+    runs = in_mlflow(uri, space)
+    assert {run.status for run in runs.values()} == {"FINISHED"} and len(runs) == len(state.trials) + 1
+    by_trial = {run.tags.get("trial_id"): run for run in runs.values()}
     for trial in state.by_number():
         run = by_trial[trial.trial]
-        points: list[Any] = client.get_metric_history(run.info.run_id, "dev_map")
-        assert [(point.step, point.value) for point in points] == sorted(trial.dev("map").items())
-        assert set(run.data.params) == set(trial.params) and run.data.tags["tune_cl.outcome"] == trial.outcome
-        assert {file.path for file in client.list_artifacts(run.info.run_id)} >= {"dev.run.txt", "config.yaml"}
-    left = {file.path for file in client.list_artifacts(by_trial[None].info.run_id)}
-    assert left == {"report.html", "search.yaml", "best_checkpoint"}
+        assert run.metric("dev_map") == sorted(trial.dev("map").items())
+        assert set(run.params) == set(trial.params) and run.tags["outcome"] == trial.outcome
+        assert run.files >= {"dev.run.txt", "config.yaml"}
+    assert by_trial[None].files == {"report.html", "search.yaml", "best_checkpoint"}

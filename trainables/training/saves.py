@@ -140,7 +140,7 @@ def _save(saves: Saves[Path], training: Progress, folder: Path) -> None:
 
 
 def resumed(make: Callable[[], T], states: Iterable[str | Path], note: Callable[[str], None]) -> T:
-    """A training that goes on from the first of these states, here or in S3, that is sound; from the start if none is.
+    """A training that goes on from the first of these states that is sound; from the start if none is.
     It repeats the same steps, so only time is lost. `note` is told of each that is damaged."""
     training = make()
     for state in states:

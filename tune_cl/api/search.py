@@ -53,8 +53,8 @@ class Search:
 
     @property
     def storage(self) -> str:
-        """The folder or S3 address that holds the search."""
-        return self.search_folder.address
+        """The folder that holds the search."""
+        return str(self.search_folder.storage)
 
     @property
     def tracking_uri(self) -> str:

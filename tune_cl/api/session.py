@@ -18,7 +18,7 @@ from tune_cl.process import only_errors_logged, stoppable
 from tune_cl.ray.environment import own_environment
 from tune_cl.search.progress_panel import NoPanel, Panel, PanelKind, StatusPanel
 
-MLFLOW = {"mlflow": logging.WARNING, "mlflow.store.db.utils": logging.CRITICAL}  # as tracking/mlflow_store.py sets them
+MLFLOW = {"mlflow": logging.WARNING, "mlflow.store.db.utils": logging.CRITICAL}  # as tracking/store.py sets them
 LASTING = ("note:", "warning:")  # what a line of progress does not replace begins with one of these
 
 

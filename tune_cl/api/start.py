@@ -46,7 +46,7 @@ def run(
     trials          how many, of both arms
     max_iterations  of a trial
     seed            of sampling and of every training
-    storage         a folder or s3://BUCKET/FOLDER
+    storage         a folder; on a cluster, one that all nodes see
     tracking_uri    MLflow's; by default $MLFLOW_TRACKING_URI, else a SQLite file in the storage
     address         of a Ray cluster; by default a local Ray, which is gone when the search ends
     overrides       dotted keys with their values, e.g. {"training.lr": 1e-4}; they win over everything else

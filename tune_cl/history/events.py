@@ -1,20 +1,10 @@
-"""The events of a journal, a class for each kind. A journal may come from a stranger: `misfit` checks what is read.
-
-What is not required is new, or there may be none.
-"""
+"""The events of a journal, a class for each kind. What is not required is new, or there may be none."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
-from typing import Annotated, Any, Literal, NotRequired, get_args, get_type_hints
+from typing import Any, Literal, NotRequired, TypedDict
 
-from pydantic import Field, TypeAdapter, ValidationError
-from typing_extensions import TypedDict
-
-DEEPEST, LARGEST = 20, 2**53  # levels of a value; a number of which floats hold every digit
-NESTED = (dict, list)
-Whole = Annotated[int, Field(ge=-LARGEST, le=LARGEST)]
 Arm = Literal["plain", "curriculum"]  # that of experiment.py, which a reader of journals need not load
 Point = dict[str, bool | int | float | str | list[Any] | None]  # values of configuration keys
 Numbers = dict[str, float]
@@ -36,7 +26,7 @@ class Fingerprint(TypedDict):
 
 
 class DevReached(TypedDict):
-    iteration: Whole
+    iteration: int
     dev: float
 
 
@@ -53,7 +43,7 @@ class LabelFreeMean(TypedDict):
 class ArmPlanned(TypedDict):
     """The trials of an arm, and the keys that they search."""
 
-    trials: Whole
+    trials: int
     opened: list[str]
 
 
@@ -67,7 +57,7 @@ class SearchEvent(Timed):
     ranker: str
     rankers: list[str]
     metric: str
-    seed: Whole
+    seed: int
     baseline: str
     yaml: str
     storage: str
@@ -86,7 +76,7 @@ class SessionEvent(Timed):
     """A start or resume that has work to do."""
 
     event: Literal["session"]
-    number: Whole
+    number: int
 
 
 class LabelFreeEvent(Timed):
@@ -111,9 +101,9 @@ class TrialEvent(Timed):
 
     event: Literal["trial"]
     trial: str
-    number: Whole
+    number: int
     params: Point
-    seed: Whole
+    seed: int
     baseline: bool
     chosen: Point
     arm: Arm
@@ -128,7 +118,7 @@ class ResultEvent(Timed):
 
     event: Literal["result"]
     trial: str
-    iteration: Whole
+    iteration: int
     metrics: Numbers
     done: NotRequired[bool]
 
@@ -138,14 +128,14 @@ class PauseEvent(Timed):
 
     event: Literal["pause"]
     trial: str
-    iteration: Whole
+    iteration: int
     reason: NotRequired[str | None]
 
 
 class CheckpointEvent(Timed):
     event: Literal["checkpoint"]
     trial: str
-    iteration: Whole
+    iteration: int
     path: str
 
 
@@ -186,7 +176,7 @@ class ConfirmationEvent(Timed):
     event: Literal["confirmation"]
     label: str
     params: Point
-    seed: Whole
+    seed: int
     metrics: Numbers
     trial: NotRequired[str | None]
     artifacts: NotRequired[str | None]
@@ -197,7 +187,7 @@ class TrainingCheckpointEvent(Timed):
 
     event: Literal["training_checkpoint"]
     training: str
-    iteration: Whole
+    iteration: int
     path: str
 
 
@@ -213,7 +203,7 @@ class VerdictEvent(Timed):
     event: Literal["verdict"]
     split: str
     curricula: list[str]
-    seeds: Whole
+    seeds: int
     verdict: str
     difference: float
     ci95: list[float] | None
@@ -241,7 +231,7 @@ class ForecastEvent(Timed):
     """What has changed of the forecast since the search began."""
 
     event: Literal["forecast"]
-    iterations_expected: Whole
+    iterations_expected: int
     seconds_per_iteration: float
     hours_forecast: float
     cpu_hours_forecast: float
@@ -267,30 +257,3 @@ Event = (
     | VerdictEvent
     | ArtifactEvent
 )
-KINDS = {kind: one for one in get_args(Event) for kind in get_args(get_type_hints(one)["event"])}
-
-
-@cache
-def _adapter(kind: str) -> TypeAdapter[Any]:
-    return TypeAdapter(KINDS[kind])
-
-
-def misfit(event: Mapping[str, Any]) -> str | None:
-    """What is wrong with an event, or None. Of a kind that is not known, only its depth is looked at."""
-    for key, value in event.items():
-        if isinstance(value, NESTED) and _is_deeper(value, DEEPEST):
-            return f"'{key}' is nested more than {DEEPEST} levels deep"
-    if event["event"] not in KINDS:
-        return None
-    try:
-        _adapter(event["event"]).validate_python(event, strict=True)
-    except ValidationError as wrong:
-        key = str(wrong.errors(include_url=False)[0]["loc"][0])
-        return f"'{key}' is {repr(event[key])[:60]}" if key in event else f"'{key}' is missing"
-    return None
-
-
-def _is_deeper(value: Any, levels: int) -> bool:
-    """Whether an object or a list of JSON has more levels, its own included."""
-    inside = value.values() if isinstance(value, dict) else value
-    return levels < 1 or any(isinstance(one, NESTED) and _is_deeper(one, levels - 1) for one in inside)

@@ -11,7 +11,6 @@ from typing import Any
 
 from trainables.config.function import Objective
 from trainables.core.errors import DataError, Problem
-from trainables.core.files import names_folder
 from trainables.core.plugins import require_plugins
 from trainables.evaluation.metrics import dev_key
 from tune_cl.experiment.experiment import CURRICULUM, PLAIN, Arm, Experiment
@@ -272,8 +271,6 @@ class SearchState:
                 trial.replaced += trial.checkpoints.values()
                 trial.point, trial.params, trial.results, trial.checkpoints = point, params, {}, {}
             return
-        if not names_folder(event["trial"]):  # its files would lie elsewhere
-            raise TypeError(f"trial {event['trial']!r} is not a valid folder name")
         twins = [self.trials[name] for name in event.get("twins", ())]
         twin = event.get("twin")
         if twin is not None and twin not in self.trials:

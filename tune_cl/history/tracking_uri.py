@@ -6,7 +6,6 @@ import os
 import re
 from importlib.metadata import entry_points
 from pathlib import Path
-from shlex import quote
 from urllib.parse import unquote
 
 from trainables.core.errors import ConfigError, Problem
@@ -40,15 +39,10 @@ def resolve_tracking_uri(storage: Path, given: str | None = None, recorded: str 
 
     `recorded`: where an earlier session of the search sent its events; not used if a part of it had to be hidden.
 
-    Raises ConfigError for `recorded` if it is not the user's own (`is_users`): whoever handed over the search would get
-    the events and files. Also for a plain folder, which MLflow refuses since 3.13, for a scheme that MLflow does not
-    know, for a database in memory, and for a storage whose path cannot be written in an address.
+    Raises ConfigError for a plain folder, which MLflow refuses since 3.13, for a scheme that MLflow does not know, for
+    a database in memory, and for a storage whose path cannot be written in an address.
     """
     usable = recorded if "***" not in recorded else ""
-    if usable and not given and not is_users(usable, storage):
-        wrong = f"the search's journal names {masked(usable)}, which is neither MLFLOW_TRACKING_URI nor in this storage"
-        right = f"--tracking-uri {quote(masked(usable))} if that is where you want it sent, or another address of yours"
-        raise ConfigError(Problem("--tracking-uri", wrong, right))
     uri = given or usable or os.environ.get("MLFLOW_TRACKING_URI") or beside_runs(storage.resolve())
     option = "--tracking-uri" if given else "MLFLOW_TRACKING_URI"
     right = "sqlite:///PATH/mlflow.db or http://HOST:PORT"

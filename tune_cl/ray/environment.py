@@ -2,8 +2,7 @@
 
 Before glibc 2.41, a process may end with SIGSEGV if one thread writes a variable while another one reads any, as
 Arrow, OpenSSL and name lookups do. So no variable is written while a thread of ours runs. Ray writes some, too, as it
-starts: threads of ours begin after that, or stand still meanwhile
-(`tune_cl.process.standstill`).
+starts: threads of ours begin after that.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from trainables.core.errors import ConfigError, Problem, WorkFailed
 from trainables.core.machine import usable_cpus
 from trainables.core.plugins import Sent, sent
 from trainables.core.prose import phase, say
-from tune_cl.process import NOT_IN_TIME, load, only_errors_logged, standstill, stop_if_asked
+from tune_cl.process import NOT_IN_TIME, load, only_errors_logged, stop_if_asked
 from tune_cl.ray.access import ray_folder, require_token
 from tune_cl.ray.environment import own_environment
 from tune_cl.ray.nodes import require_plugins_on_nodes
@@ -127,7 +127,7 @@ def ray_session(address: str | None, goes_on: str = "") -> Iterator[None]:
             local.enter_context(fewer_processes())
         doing = "connecting to Ray" if address else "starting Ray"
         watch = local.enter_context(watching(goes_on))
-        with phase(doing), standstill(), deferred_signals() as pending, own_process_groups(watch.add):
+        with phase(doing), deferred_signals() as pending, own_process_groups(watch.add):
             _start(
                 watch,
                 address=address or "local",  # without an address Ray would join any cluster that runs on this machine

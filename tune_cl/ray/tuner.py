@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import partial, wraps
 from pathlib import PurePosixPath
 from queue import SimpleQueue
@@ -18,12 +18,10 @@ from ray.tune.search import Searcher
 
 from trainables.core import storage
 from trainables.core.errors import WorkFailed, last_line
-from trainables.core.storage import CHECKPOINTS, addressed, fault_of, is_remote, was_waited_for
+from trainables.core.storage import CHECKPOINTS, address_of, fault_of, was_waited_for
 from trainables.ranker_trainable import LATE_CHECKPOINT, RankerTrainable
 from trainables.training.factory import AnyPrepared
 from tune_cl.experiment.search_keys import Resources
-from tune_cl.history.search_folder import SearchFolder, own_checkpoint
-from tune_cl.history.state import SearchState
 from tune_cl.process import stop_if_asked
 from tune_cl.ray.workarounds import (
     disable_running_means,
@@ -54,8 +52,7 @@ def background_deletion() -> Iterator[Deletions]:
         yield old
     finally:
         old.put(None)
-    with storage.waiting_for("old checkpoints to be deleted"):
-        thread.join(storage.PATIENCE)
+    thread.join(storage.PATIENCE)
 
 
 def _delete(old: Deletions) -> None:
@@ -68,19 +65,6 @@ def _delete(old: Deletions) -> None:
 
 
 CHECKPOINTS_PER_TRIAL = 2  # if the last one is damaged, the trial resumes from the one before it
-
-
-def drop_foreign_checkpoints(state: SearchState, search_folder: SearchFolder) -> list[str]:
-    """Removes checkpoints outside the search's folder from its state; returns their addresses. A journal from somebody
-    else may name any folder or server: nothing there is read or deleted."""
-    foreign: list[str] = []
-    for trial in state.by_number():
-        recorded = dict(trial.checkpoints)
-        own_checkpoints = {iteration: own_checkpoint(address, search_folder) for iteration, address in recorded.items()}
-        trial.checkpoints = {iteration: own for iteration, own in own_checkpoints.items() if own}
-        foreign += [recorded[iteration] for iteration, own in own_checkpoints.items() if not own]
-        trial.replaced = [own for address in trial.replaced if (own := own_checkpoint(address, search_folder))]
-    return foreign
 
 
 def last_checkpoints(addresses: Iterable[str], storage: str) -> list[str]:
@@ -200,12 +184,11 @@ class _Recorder(_Adaptor, tune.Callback):
     checkpoints: dict[str, list[tuple[str, str]]]  # by trial, oldest first: the id of Ray's trial, an address
     earlier: dict[str, list[str]]  # by trial: addresses of checkpoints from earlier sessions
     rungs: _Rungs
-    saving: set[storage.Wait]  # of trials for their checkpoints
 
     @classmethod
     def beside(cls, rungs: _Rungs, storage: str, deletions: Deletions) -> Self:
         recorder = cls.of(rungs.trials, rungs.broken)
-        recorder.rungs, recorder.saving = rungs, set()
+        recorder.rungs = rungs
         recorder.storage, recorder.deletions = storage, deletions
         recorder.checkpoints, recorder.earlier = {}, {}
         return recorder
@@ -221,10 +204,6 @@ class _Recorder(_Adaptor, tune.Callback):
             addresses = [address for _, address in self.checkpoints.pop(name, ())]
             for address in (*self.earlier.pop(name, ()), *addresses):
                 self.deletions.put(address)
-
-    def address(self, path: str) -> str:
-        """A checkpoint's address. In S3, Ray's path is the one in the file system: the bucket, then the key."""
-        return addressed(self.storage, path) if is_remote(self.storage) else path
 
     @_ends_search
     def on_trial_result(self, iteration: int, trials: list, trial: Any, result: dict, **info: Any) -> None:
@@ -246,7 +225,7 @@ class _Recorder(_Adaptor, tune.Callback):
         self._record(trial, trial.last_result["iteration"], checkpoint)
 
     def _record(self, trial: Any, iteration: int, checkpoint: Any) -> None:
-        address = self.address(checkpoint.path)
+        address = address_of(checkpoint.path, self.storage)
         self.trials.checkpoint(trial.config["trial"], iteration, address)
         trim_records(trial, CHECKPOINTS_PER_TRIAL)
         self._delete_older(trial.config["trial"], trial.trial_id, address)
@@ -283,15 +262,6 @@ class _Recorder(_Adaptor, tune.Callback):
         if self.broken:
             raise self.broken[0]
         self.delete_unneeded()
-        self.tell_of_saves([trial for trial in self.rungs.alive if trial.is_saving])
-
-    def tell_of_saves(self, trials: Iterable[Any]) -> None:
-        """Notes that these trials save, each of which waits for the storage in its own process, where none hears it."""
-        now: set[storage.Wait] = {
-            (one.trial_id, f"the checkpoint of {one.config['trial']} in {self.storage}") for one in trials
-        }
-        storage.set_waits(now, self.saving - now)
-        self.saving = now
 
 
 def _folder(trial: Any) -> str:
@@ -317,17 +287,16 @@ def run_trials(
 ) -> None:
     """Runs trials until there are no more, or raises what stopped it.
 
-    `storage`: folder or S3 address for Ray's checkpoints, below `name`; `concurrency`:
+    `storage`: folder or address for Ray's checkpoints, below `name`; `concurrency`:
     gives the number of trials that may run, or wait for a node, now.
     """
     withhold_aws_keys()
     given = tune.with_parameters(RankerTrainable, prepared=dict(prepared))
     trainable = tune.with_resources(given, {"cpu": resources.cpu, "gpu": resources.gpu})
     broken: list[Exception] = []
-    with background_deletion() as deletions, own_retries(), ExitStack() as ending:
+    with background_deletion() as deletions, own_retries():
         rungs = _Rungs.of(trials, broken)
         recorder = _Recorder.beside(rungs, storage, deletions)
-        ending.callback(recorder.tell_of_saves, ())
         recorder.read_earlier()
         tune.Tuner(
             trainable,

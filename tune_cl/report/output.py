@@ -37,7 +37,7 @@ def write_output(search_folder: SearchFolder, output: Path | None) -> Written:
 def tracked(search_folder: SearchFolder, output: Path, text: str) -> None:
     """Sends the file, which contains the text, to MLflow as an artifact of the search. A failure is only printed."""
     try:
-        with search_folder.open(watch=0) as journal:
+        with search_folder.open() as journal:
             journal.append(artifact_event(_in_folder(search_folder, output, text)))
             writer = MlflowWriter(journal, search_folder.tracking_uri)
             finish(writer, search_folder.command("resume"), TRACKING_SECONDS)

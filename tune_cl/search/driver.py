@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from trainables.config.objective import AnyRun
 from trainables.core.errors import DamagedCheckpoint
-from trainables.core.storage import is_there, retry_on_fault
+from trainables.core.storage import exists, retry_on_fault
 from trainables.evaluation.metrics import dev_key
 from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Arm, Experiment, TrialConfig
 from tune_cl.experiment.search_parts import new_sampler, new_scheduler
@@ -390,7 +390,7 @@ class SearchDriver:
     def checkpoints(trial: TrialState) -> Iterator[tuple[str, int]]:
         """A trial's checkpoints that still exist, each with its iteration, newest first."""
         for iteration, path in sorted(trial.checkpoints.items(), reverse=True):
-            if is_there(path):
+            if exists(path):
                 yield path, iteration
 
     @classmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from statistics import fmean, stdev
 from typing import Any
@@ -35,11 +35,6 @@ def search_id(search: SearchEvent) -> str:
     return sha256(json.dumps([search["name"], search["storage"], search["time"]]).encode()).hexdigest()[:16]
 
 
-def target(search: SearchEvent, uri: str) -> str:
-    """What a cursor is of: the search, and the address without secrets."""
-    return f"{search_id(search)} {masked(uri)}"
-
-
 def milliseconds(seconds: float) -> int:
     """A time for MLflow, 1 or more: it refuses points from before 1970, where a wrong clock may be, and reads an end
     at 0 as now."""
@@ -50,11 +45,6 @@ def metric_name(name: str) -> str:
     """A metric's name as MLflow takes it: without signs such as @ or %, and as the path of a file, without // or .."""
     allowed = REFUSED.sub("_", name.replace("@", "_at_")).replace("..", "__")
     return posixpath.normpath(allowed).lstrip("/")[:NAME_LENGTH] or "_"
-
-
-def renamed(names: Iterable[str]) -> list[str]:
-    """What to tell of metrics that have other names in MLflow than @ makes them."""
-    return [f"'{name}' is '{here}'" for name in names if (here := metric_name(name)) != name.replace("@", "_at_")]
 
 
 def text(value: Any) -> str:
@@ -72,11 +62,6 @@ def cut(value: str, length: int) -> str:
 def parameters(params: Mapping[str, Any]) -> dict[str, str]:
     """Flat parameters as MLflow stores them: text of at most PARAM_LENGTH characters, secrets hidden."""
     return {key: cut(masked(text(value)), PARAM_LENGTH) for key, value in params.items()}
-
-
-def cut_parameters(params: Mapping[str, Any]) -> list[str]:
-    """The keys whose values MLflow cannot hold in full."""
-    return [key for key, value in params.items() if len(text(value)) > PARAM_LENGTH]
 
 
 def tags(values: Mapping[str, Any]) -> dict[str, str]:
@@ -114,15 +99,9 @@ def data_set(search: SearchEvent) -> dict[str, str]:
 
 def trial_tags(search: SearchEvent, trial: TrialEvent) -> dict[str, str]:
     """Tags of a child run from the event `trial`."""
-    cut_keys = cut_parameters(trial["params"])
     values = {"kind": "trial", "trial_id": trial["trial"], "seed": trial["seed"], "baseline": trial["baseline"]}
     twin = next(iter(trial.get("twins", ())), trial.get("twin"))
-    values |= {
-        "arm": trial["arm"],
-        "twin": twin,
-        "led_by": trial.get("led_by"),
-        "cut_parameters": ", ".join(cut_keys) if cut_keys else None,
-    }
+    values |= {"arm": trial["arm"], "twin": twin, "led_by": trial.get("led_by")}
     return tags(values) | child_tags(search, trial["trial"])
 
 

@@ -6,99 +6,75 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from trainables.core.prose import say
 from tune_cl.history.journal import Journal
 from tune_cl.history.tracking_uri import artifact_location, masked
 from tune_cl.tracking.layout import PARENT, view_path
+from tune_cl.tracking.record import Record
 
 if TYPE_CHECKING:
-    from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
-
     from tune_cl.tracking.delivery import Delivery
 
 log = logging.getLogger(__name__)
 
 POLL = 1.0  # seconds between looks at the journal
 LONGEST_WAIT = 30.0  # seconds between attempts while MLflow is out of reach
-WATCHES = "MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING"  # MLflow's own variable
-
-
-def watches_machine() -> bool:
-    """Whether the user asks for system metrics: processor, memory, disk, network and GPU of the driver's machine."""
-    return os.environ.get(WATCHES, "").lower() in ("true", "1")
 
 
 class MlflowWriter(threading.Thread):
-    """Sends a journal to the tracking address `uri`, from where the last writer stopped.
-
-    The journal's lock keeps a second writer out, so close the writer before the journal. Importing MLflow and creating
-    a fresh database take seconds and happen in this thread. It starts once Ray has (tune_cl.ray.environment says
-    why); where no Ray was needed, as it is closed.
-    """
+    """Sends a journal to the tracking address `uri`. The journal's lock keeps a second writer out, so close the writer
+    before the journal. It starts once Ray has (tune_cl.ray.environment says why); where no Ray was needed, as it is
+    closed."""
 
     def __init__(self, journal: Journal, uri: str, poll: float = POLL):
         super().__init__(name="mlflow-writer", daemon=True)
-        self.journal = journal
-        self.uri = uri
-        self.poll = poll
+        self.journal, self.uri, self.poll = journal, uri, poll
         self.trouble: str | None = None
         """Why sending fails at present, with secrets hidden."""
         self._delivery: Delivery | None = None
         self._closing = threading.Event()
         self._deadline = float("inf")
         self._failures = 0
-        self._machine: SystemMetricsMonitor | None = None
+        self._record: Record | None = None
 
     @property
     def run_id(self) -> str | None:
         """The parent run's id, once known."""
-        return self._delivery.cursor.runs.get(PARENT) if self._delivery else None
+        return self._record.run_id if self._record else None
 
     @property
     def view_path(self) -> str | None:
         """The path, below an MLflow server's address, of the page with this search's trials, once known."""
-        if self._delivery is None or self._delivery.cursor.experiment is None:
+        if not (self._record and self._delivery):
             return None
-        return view_path(self._delivery.search, self._delivery.cursor.experiment)
-
-    def start(self) -> None:
-        if watches_machine() and find_spec("psutil") is None:
-            say(f"note: {WATCHES}: system metrics need psutil, which is not installed; pip install psutil")
-        super().start()
+        return view_path(self._delivery.search, self._record.experiment_id)
 
     def run(self) -> None:
         while not (self._closing.is_set() and (self.all_sent() or time.monotonic() > self._deadline)):
             if not self.attempt():
                 self.wait()
-        if self._machine is not None:
-            self._machine.finish()
+        if self._delivery and self.all_sent():
+            self._write_record(self._delivery, self._delivery.offset)
 
     def close(self, timeout: float = 30.0) -> int:
-        """Sends the rest, for at most `timeout` seconds; returns how many events and artifacts remain unsent.
-
-        What remains is sent by the next writer on this journal.
-        """
-        self.journal.settle()
+        """Sends the rest, for at most `timeout` seconds; returns how many events and artifacts remain unsent. The next
+        writer on this journal sends them."""
         self._deadline = time.monotonic() + timeout
         self._closing.set()
         if self.ident is None:
             self.start()
         self.join(timeout)
-        return self.pending()
+        return 0 if self.all_sent() else max(1, self.pending())
 
     def pending(self) -> int:
         """Number of events and artifacts not sent yet; 0 if somebody removed the journal."""
         if not self.journal.path.exists():
             return 0
-        if self._delivery:
-            return self._delivery.pending()
-        return sum(1 for _ in self.journal.events())
+        return self._delivery.pending() if self._delivery else sum(1 for _ in self.journal.events())
 
     def all_sent(self) -> bool:
         return self._failures == 0 and self.pending() == 0
@@ -107,8 +83,12 @@ class MlflowWriter(threading.Thread):
         """One step; returns whether another should follow at once. An outage is logged once, not at each attempt. It is
         over only when all artifacts are sent too: events may get through while an artifact does not."""
         try:
-            moved = self.delivery().step() if self.journal.settled else False
-            self._watch_machine()
+            if not self.journal.size:
+                return False
+            delivery = self.delivery()
+            moved = delivery.step()
+            if self._record is None:
+                self._write_record(delivery, 0)
         except Exception as error:  # noqa: BLE001 - no error of tracking stops the search; the next attempt repairs it
             self._failures += 1
             reason = getattr(error.__cause__, "orig", None) or error  # SQLAlchemy puts advice before a database's words
@@ -116,26 +96,25 @@ class MlflowWriter(threading.Thread):
             if self._failures == 1:
                 log.warning("tracking waits for MLflow at %s: %s", masked(self.uri), self.trouble)
             return False
-        if self._failures and not self.delivery().cursor.artifacts:
+        if self._failures and not delivery.artifacts:
             log.warning("tracking goes on after %d failed attempts", self._failures)
             self._failures, self.trouble = 0, None
         return moved
 
-    def _watch_machine(self) -> None:
-        """Once the search's run is there, has MLflow record on it what this machine does, if the user asks for that."""
-        if self._machine is None and self.run_id and watches_machine() and find_spec("psutil"):
-            from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
-
-            self._machine = SystemMetricsMonitor(self.run_id, resume_logging=True, tracking_uri=self.uri)
-            self._machine.start()
+    def _write_record(self, delivery: Delivery, sent: int) -> None:
+        """Writes which run the search has, and how much of the journal."""
+        if run := delivery.runs.get(PARENT):
+            uri, experiment = masked(self.uri), delivery.experiment
+            self._record = Record(tracking_uri=uri, experiment_id=experiment, run_id=run, sent=sent)
+            self._record.write(delivery.folder)
 
     def delivery(self) -> Delivery:
         if self._delivery is None:
             from tune_cl.tracking.delivery import Delivery
-            from tune_cl.tracking.mlflow_store import RunStore
+            from tune_cl.tracking.store import RunStore
 
             store = RunStore(self.uri, artifact_location(self.uri, self.journal.path.parent.parent))
-            self._delivery = Delivery(self.journal, self.uri, store)
+            self._delivery = Delivery(self.journal, store)
         return self._delivery
 
     def wait(self) -> None:

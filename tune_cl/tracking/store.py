@@ -22,81 +22,58 @@ T = TypeVar("T")
 METRICS, PARAMS, TAGS = 1000, 100, 100  # limits of one log_batch request
 REFUSALS = {"INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST"}
 """Error codes that repeating the request cannot change: the user deleted the run, or MLflow refuses a value."""
-
-KIND = {
-    "mlflow.experimentKind": "custom_model_development"
-}  # so that pages open in the mode of training, not of prompts
 TOO_LARGE = 413  # answered by a server, or the proxy before it, to a large file
+KIND = {"mlflow.experimentKind": "custom_model_development"}  # so that pages open for training, not for prompts
 
 logging.getLogger("mlflow").setLevel(logging.WARNING)
 logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)  # tracebacks of errors that it raises as well
 
 
-class Refused(Exception):
-    """MLflow will not take this, now or later."""
-
-
 class RunStore:
-    """Runs of one tracking server or database. Every method may be repeated, and changes nothing if it has had its
-    effect; of a metric's points, MLflow keeps one of those that are identical.
-
-    `refusal` tells errors that repeating cannot change from those after which the outcome is unknown.
-    `artifacts`: where new experiments keep artifacts (None: as the server decides).
-    """
+    """Runs of one tracking server or database. Every method but `create` may be repeated: of identical points of a
+    metric, MLflow keeps one. `artifacts`: where new experiments keep artifacts (None: as the server decides)."""
 
     def __init__(self, uri: str, artifacts: str | None):
         create_database(uri)
         self.client = MlflowClient(tracking_uri=uri)
         self.artifacts = artifacts
-        self.remote = uri.startswith("http")
+        self.is_server = uri.startswith("http")
 
     def refusal(self, error: Exception) -> str | None:
         """Why MLflow will never do what was asked; None for an outage. What a proxy answers in place of the server is
         no refusal, unless a file is too large for it."""
-        if isinstance(error, Refused):
-            return str(error)
         if isinstance(error, MlflowException) and error.error_code in REFUSALS:
-            return error.message if isinstance(error, RestException) or not self.remote else None
+            return error.message if isinstance(error, RestException) or not self.is_server else None
         if isinstance(error, HTTPError) and error.response is not None and error.response.status_code == TOO_LARGE:
             return f"it is larger than the server takes ({TOO_LARGE})"
         return None
 
     def experiment(self, name: str) -> str:
         """The experiment's id; it is created, or restored from the trash, if need be."""
-        existing = self.client.get_experiment_by_name(name)
-        if existing is None:
-            return identified(self.client.create_experiment(name, self.artifacts, tags=KIND))
-        if existing.lifecycle_stage == "deleted":
-            self.client.restore_experiment(existing.experiment_id)
-        return identified(existing.experiment_id)
+        experiment = self.client.get_experiment_by_name(name)
+        if experiment is None:
+            return self.client.create_experiment(name, self.artifacts, tags=KIND)
+        if experiment.lifecycle_stage == "deleted":
+            self.client.restore_experiment(experiment.experiment_id)
+        return experiment.experiment_id
 
     def tag_experiment(self, experiment: str, key: str, value: str) -> None:
         self.client.set_experiment_tag(experiment, key, value)
 
-    def exists(self, run: str) -> bool:
-        """Whether the run exists, perhaps in the trash."""
-        try:
-            self.client.get_run(run)
-        except MlflowException as error:
-            if self.refusal(error) is None:
-                raise
-            return False
-        return True
-
     def tagged(self, experiment: str, tag: str, value: str) -> list[Run]:
-        """All runs with the tag, except those in the trash."""
+        """All runs with the tag, those in the trash included, oldest first."""
         runs: list[Run] = []
         where, token = f"tags.`{tag}` = '{value}'", None
         while True:
-            page = self.client.search_runs([experiment], where, ViewType.ACTIVE_ONLY, 1000, page_token=token)
+            page = self.client.search_runs([experiment], where, ViewType.ALL, 1000, ["attribute.start_time"], token)
             runs += page
             token = page.token
             if not token:
                 return runs
 
-    def create(self, experiment: str, name: str, tags: Mapping[str, str], start: int) -> str:
-        """Creates a run, begun at `start` (milliseconds); returns its id. This alone may not be repeated blindly."""
-        return identified(self.client.create_run(experiment, start, dict(tags), name).info.run_id)
+    def create(self, experiment: str, name: str, tags: Mapping[str, str], start: int) -> Run:
+        """Creates a run, begun at `start` (milliseconds)."""
+        return self.client.create_run(experiment, start, dict(tags), name)
 
     def log_params(self, run: str, params: Mapping[str, str]) -> None:
         for part in parts(params.items(), PARAMS):
@@ -115,27 +92,11 @@ class RunStore:
         for part in parts(metrics, METRICS):
             self.client.log_batch(run, metrics=part, synchronous=True)
 
-    def steps(self, run: str, metric: str) -> set[int]:
-        """The steps at which the run has the metric."""
-        return {point.step for point in self.client.get_metric_history(run, metric)}
-
     def log_artifact(self, run: str, path: Path, folder: str | None) -> None:
         """Copies a file, or everything in a folder, to `folder` among the run's artifacts."""
         copy = self.client.log_artifacts if path.is_dir() else self.client.log_artifact
         copy(run, str(path), folder)
-        if self.remote and not self.lists(run, path, folder):
-            raise ConnectionError(f"not all of {path.name} arrived")
         _artifact_repos_cache.pop(run, None)  # else MLflow caches 1024 runs' repositories of 10 KiB, each used once
-
-    def lists(self, run: str, path: Path, folder: str | None) -> bool:
-        """Whether the run's artifacts name the file, or all in the folder. MLflow's client reads no answer to an
-        upload beyond its status, which is 200 for a login page too."""
-        listed = {file.path for file in self.client.list_artifacts(run, folder)}
-        for file in path.iterdir() if path.is_dir() else [path]:
-            name = f"{folder}/{file.name}" if folder else file.name
-            if not (self.lists(run, file, name) if file.is_dir() else name in listed):
-                return False
-        return True
 
     def set_status(self, run: str, status: str) -> None:
         """Sets the status and leaves the end time as it is."""
@@ -148,13 +109,6 @@ class RunStore:
     def delete(self, run: str) -> None:
         """Moves the run to the trash."""
         self.client.delete_run(run)
-
-
-def identified(name: str) -> str:
-    """The id; raises ConnectionError if it is empty: MLflow's client reads an empty answer as a run without an id."""
-    if not name:
-        raise ConnectionError("MLflow's answer is empty")
-    return name
 
 
 def create_database(uri: str) -> None:
