@@ -18,8 +18,8 @@ from tests.support.data_folders import FORMS, trec_files, write_folder
 from tests.support.loading import load
 from trainables.baselines.doubts import SEEDS, USUAL, doubts
 from trainables.data import load_data
-from trainables.data.clusters import cluster_notes, grouping_of_ids, query_clusters
-from trainables.data.columns import RankingData, TextColumn
+from trainables.data.clusters import cluster_notes, query_clusters
+from trainables.data.columns import RankingData
 from trainables.data.combine import some_queries
 from trainables.data.settings import DataConfig
 from trainables.evaluation.significance import detectable
@@ -191,8 +191,8 @@ def test_the_last_turn_of_a_conversation_and_the_beginning_of_a_text_are_shown(c
 WIKIQA = "answers/wikiqa"
 
 
-def doubted(data: RankingData, level: int = 1, **keys: Any) -> str:
-    return " ".join(doubts(data, DataConfig.model_validate({"source": "own", **keys}), level))
+def doubted(data: RankingData, level: int = 1) -> str:
+    return " ".join(doubts(data, level))
 
 
 @pytest.mark.parametrize(("folder", "level"), [(WIKIQA, 1), ("conversation/dailydialogpp", 1), ("trec/mediqa", 3)])
@@ -202,32 +202,9 @@ def test_data_as_published_is_not_doubted(folder: str, level: int, shared: Path)
 
 def test_adversarial_candidates_are_not_taken_for_wrong_ids() -> None:
     data = load_data(DataConfig(source="docstrings"))
-    assert doubted(data, source="docstrings") == ""
+    assert doubted(data) == ""
     [counted] = cluster_notes(data, None)
     assert re.search(r"800 test queries as 1\d\d, .*near-duplicates", counted) and cluster_notes(data, "none") == []
-
-
-@pytest.mark.parametrize(
-    ("ids", "separator"),
-    [
-        ([f"Q{number // 3}_R{number}" for number in range(30)], "_"),
-        ([f"{number // 5}.{number % 5}" for number in range(40)], "."),
-        ([f"test-{number}" for number in range(30)], None),
-        ([f"{2019 + number % 2}-{number}" for number in range(30)], None),
-        ([f"Q{number}" for number in range(30)], None),
-        ([f"Q{number}_R1" for number in range(30)], None),
-    ],
-    ids=["SemEval", "turns", "a split", "years", "numbers", "all different"],
-)
-def test_ids_that_look_grouped_are_named(ids: list[str], separator: str | None) -> None:
-    assert grouping_of_ids(ids) == separator
-    made = tiny_data(queries=len(ids), turns=1)
-    split = made.splits["test"]
-    names = dict(zip(split.query.tolist(), ids, strict=True))
-    named = replace(made, query_ids=TextColumn.of(names.get(query, "x") for query in range(len(made.query_ids))))
-    told = doubted(replace(named, splits={"test": split}))
-    assert ("look grouped" in told and f"prefix:{separator} " in told and ids[1] in told) == (separator is not None)
-    assert "grouped" not in doubted(named, query_clusters="none")
 
 
 @pytest.mark.parametrize("form", ["trec", "beir"])

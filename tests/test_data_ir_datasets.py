@@ -17,7 +17,7 @@ from tests.support.loading import candidates
 from trainables.core.errors import DataError, WorkFailed
 from trainables.data import load_data
 from trainables.data.columns import RankingData
-from trainables.data.forms.ir_datasets_source import DatasetNames, parse_source
+from trainables.data.forms.ir_datasets_source import parse_source
 from trainables.data.hygiene import described
 from trainables.data.settings import DataConfig
 from tune_cl.testing.readers import check_data
@@ -119,18 +119,18 @@ def test_document_pairs_are_training_judgments_after_those_of_the_qrels(register
 def test_usual_parts_are_those_that_are_judged_and_the_first_of_each_split(
     registered: str, register: Register, parts: Parts
 ) -> None:
-    assert parse_source(f"ir_datasets:{registered}").splits == {
+    assert parse_source(f"ir_datasets:{registered}")[1] == {
         "train": "tune-cl-test/train",
         "test": "tune-cl-test/test",
     }
-    assert parse_source(f"ir_datasets:{registered}/test").splits == {"test": "tune-cl-test/test"}
+    assert parse_source(f"ir_datasets:{registered}/test")[1] == {"test": "tune-cl-test/test"}
     docs, queries, qrels = parts.docs(), parts.queries(), parts.qrels()
     whole = Dataset(docs, queries, qrels)
     kinds = {"train": Dataset(docs, qrels), "dev": Dataset(docs, queries), "validation": whole, "valid": whole}
     for name, dataset in kinds.items():
         register(f"usual/{name}", dataset)
-    assert parse_source("ir_datasets:usual").splits == {"dev": "usual/validation"}
-    assert parse_source("ir_datasets:/x/?dev=/a/b/&test=c") == DatasetNames("x", {"dev": "x/a/b", "test": "x/c"})
+    assert parse_source("ir_datasets:usual")[1] == {"dev": "usual/validation"}
+    assert parse_source("ir_datasets:/x/?dev=/a/b/&test=c") == ("x", {"dev": "x/a/b", "test": "x/c"})
 
 
 @pytest.mark.parametrize(

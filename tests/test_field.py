@@ -412,18 +412,6 @@ OURS: dict[str, tuple[Files, Read]] = {
     "a feature 0 in one row alone": (
         {f"{s}.txt": LETOR_ROWS + "1 qid:9 0:3\n1 qid:9 2:1\n" for s in ("train", "vali", "test")},
         Read(same(5, 10, 6), grades=(0, 1, 2))),
-    # MS MARCO
-    "triples of ids": ({k: v for k, v in TREC.items() if not k.startswith(("run", "qrels.train"))} | {
-        "qidpidtriples.train.full.2.tsv": "train-1\td1\td5\ntrain-2\td2\td6\n"},
-        Read({"train": (2, 4, 2), "dev": (2, 18, 2), "test": (2, 18, 2)}, grades=(-1, 0, 1))),
-    "top1000": ({k: v for k, v in TREC.items() if not k.startswith("run")} | {
-        f"top1000.{s}.tsv": "".join(f"{s}-{q}\td{n}\tquery\tdocument\n" for q in (1, 2) for n in (1, 2,
-        5)) for s in ALL}, Read(EIGHT, grades=(-1, 1))),
-    "top1000.dev of a dev set alone": (
-        {"collection.tsv": TREC["collection.tsv"], "queries.dev.small.tsv": TREC["queries.dev.tsv"],
-        "qrels.dev.small.tsv": TREC["qrels.dev.txt"].replace(" ", "\t"),
-        "top1000.dev": "".join(f"dev-{q}\td{n}\tquery one\tdocument {n}\n" for q in (1, 2) for n in (1, 2, 5))},
-        Read(same(2, 6, 2, "dev"), grades=(-1, 1))),
     # what a column holds
     "objects with grades": (of_splits("jsonl",
         [{"query": "q", "docs": [{"text": "a", "label": 1}, {"text": "b", "label": 0}]}]), Read(same(1, 2, 1))),

@@ -129,7 +129,7 @@ def _measured(experiment: Experiment) -> SpaceCheck:
     notes += [f"{problem.location}: {problem.wrong}" for problem in lacking(resources)]  # nodes may have them
     for note in notes:
         say(f"note: {note}")
-    for doubt in doubts(prepared.data, run.data, run.evaluation.relevance_level):
+    for doubt in doubts(prepared.data, run.evaluation.relevance_level):
         say(f"warning: {doubt}")
     pretraining = sum(start.training.pretrain_iterations for start in _pretrained(experiment))
     taught = teaching * pace(*prepare_teacher(run, prepared.data)) if teaching else 0.0

@@ -98,7 +98,7 @@ def facts_of(run: TrainingRun) -> DataFacts:
         shared=shared_parts(data),
         given_away=_given_away(data, run),
         notes=[*data.notes, *cluster_notes(data, run.data.query_clusters)],
-        warnings=doubts(data, run.data, level),
+        warnings=doubts(data, level),
         examples={name: _examples(data, split) for name, split in data.splits.items()},
     )
 

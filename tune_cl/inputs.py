@@ -262,7 +262,7 @@ class RankerInputs(Inputs):
 
     def warnings(self) -> list[str]:
         run, data = self.experiment.base_ranker, self.first.data
-        return doubts(data, run.data, run.evaluation.relevance_level)
+        return doubts(data, run.evaluation.relevance_level)
 
     def label_free(self, split: str, chosen: str | None = None) -> dict[str, Any]:
         texts = (prepared.text for prepared in self.by_key.values())

@@ -7,10 +7,8 @@ import math
 import numpy as np
 
 from trainables.core.prose import counted
-from trainables.data.clusters import PREFIX, alike, grouping_of_ids
 from trainables.data.columns import RankingData
 from trainables.data.hygiene import query_keys
-from trainables.data.settings import DataConfig
 from trainables.evaluation.significance import Components, detectable
 
 MOSTLY = 2 / 3  # share of relevant candidates
@@ -21,10 +19,10 @@ USUAL = Components(2 * 0.01**2, 2 * 0.03**2, 2 * 0.16**2)
 DRAW_ANEW = "data.split: [0.6, 0.2, 0.2] splits all queries again"
 
 
-def doubts(data: RankingData, config: DataConfig, level: int) -> list[str]:
+def doubts(data: RankingData, level: int) -> list[str]:
     """What speaks against the data, a line each: candidates that are mostly relevant, queries that are in train and
-    dev, and too few test queries, or such that repeat each other. `level`: the lowest relevant grade."""
-    lines = [_too_few(data), _same_queries(data), _grouped(data, config)]
+    dev, and too few test queries. `level`: the lowest relevant grade."""
+    lines = [_too_few(data), _same_queries(data)]
     if data.task == "ranking":
         lines.append(_mostly_relevant(data, level))
     return [line for line in lines if line]
@@ -53,22 +51,6 @@ def _same_queries(data: RankingData) -> str:
         return ""
     both = f"{shared} of {counted(len(dev), 'dev query')} are training queries, too"
     return f"{both}: dev prefers what has learnt them by heart, and tells nothing of new queries; {DRAW_ANEW}"
-
-
-def _grouped(data: RankingData, config: DataConfig) -> str:
-    """Test queries whose ids look as if some repeated others, which neither reader nor configuration says."""
-    if config.query_clusters is not None or data.group is not None or "test" not in data.splits:
-        return ""
-    ids = [data.query_ids[query] for query in data.splits["test"].query]
-    separator = grouping_of_ids(ids)
-    if separator is None:
-        return ""
-    groups = [name.rpartition(separator)[0] or name for name in ids]
-    what = f"ids of test queries look grouped (such as {alike(groups, ids)})"
-    right = (
-        f"data.query_clusters: {PREFIX}{separator} counts each of the {len(set(groups)):,} groups as one in a verdict"
-    )
-    return f"{what}: if these repeat each other, {right}"
 
 
 def _too_few(data: RankingData) -> str:

@@ -172,12 +172,12 @@ def _load_ir_datasets(source: str, config: DataConfig) -> RankingData:
     from trainables.data.forms.ir_datasets_source import parse_source, read_source
     from trainables.data.tables import Reading
 
-    named = parse_source(source)
-    digest = digest_of(_FORMAT, IR_DATASETS, version("ir_datasets"), named.splits, *_candidate_keys(config))
+    name, splits = parse_source(source)
+    digest = digest_of(_FORMAT, IR_DATASETS, version("ir_datasets"), splits, *_candidate_keys(config))
 
     def read(entry: Path) -> RankingData:
         reading = Reading(config)
-        return ranking_data(named.name, read_source(named, reading), reading, entry)
+        return ranking_data(name, read_source(splits, reading), reading, entry)
 
     return cached_data(digest, digest, read)
 

@@ -38,7 +38,6 @@ def ranking_data(name: str, tables: Tables, reading: Reading, workspace: Path) -
     names = pd.concat([frame["qid"] for frame in queries.values()])
     if repeated := len(names) - names.nunique():
         reading.notes.append(f"{repeated:,} query ids stand in more than one split")
-    reading.notes += tables.notes
     return assembled(name, documents, splits, reading)
 
 
@@ -71,7 +70,7 @@ def _listed(
         domain=np.zeros(start, np.int16),
         domains=ONE_DOMAIN,
         splits=splits,
-        notes=(*reading.notes, *tables.notes),
+        notes=tuple(reading.notes),
         features=tables.features,
         task="classification" if tables.classes else "ranking",
         classes=tables.classes,

@@ -299,15 +299,15 @@ def _teacher_notes(name: str, split: Split) -> list[str]:
 
 
 def _source_notes(sources: Mapping[str, str], config: DataConfig) -> list[str]:
-    """One note per source; with several sources, each note names its splits."""
+    """One note per source, which names its splits."""
     scored = f"BM25 (k1 {config.bm25.k1}, b {config.bm25.b})"
     described = {
         "run": f"the first {config.depth_in_words()} of the given run",
         "qrels": f"the documents given or judged for the query, first-stage scores by {scored}",
         "bm25": f"the first {config.depth_in_words()} retrieved by {scored}",
     }
-    splits: dict[str, list[str]] = {}
-    for split, source in sources.items():
-        splits.setdefault(source, []).append(split)
-    whose = {source: f" of {', '.join(names)}" if len(splits) > 1 else "" for source, names in splits.items()}
-    return [f"candidates{of_splits}: {described[source]}" for source, of_splits in whose.items()]
+    notes = []
+    for source in dict.fromkeys(sources.values()):
+        splits = ", ".join(split for split, each in sources.items() if each == source)
+        notes.append(f"candidates of {splits}: {described[source]}")
+    return notes

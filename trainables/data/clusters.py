@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from trainables.core.errors import DataError, Problem
@@ -11,8 +11,6 @@ from trainables.core.prose import counted
 from trainables.data.columns import RankingData, required_split
 
 KEY, PREFIX, NONE = "data.query_clusters", "prefix:", "none"
-SEPARATORS = "_-./:"  # before the last part of an id
-FEWEST_GROUPS, LARGEST = 5, 0.2  # of ids that look grouped: fewer, or one of more queries, is a prefix of a data set
 
 
 def query_clusters(data: RankingData, name: str, given: str | None) -> dict[str, int] | None:
@@ -60,17 +58,6 @@ def _of_file(path: Path) -> dict[str, str]:
     return dict(zip(table["query"], table["cluster"], strict=True))
 
 
-def grouping_of_ids(ids: Sequence[str]) -> str | None:
-    """The separator before which at least half of the ids share their beginning with another, as those of related
-    queries do (`Q318_R6`, `31_2`); None if there is none."""
-    for separator in SEPARATORS:
-        sizes = Counter(name.rpartition(separator)[0] or name for name in ids)
-        shared = sum(size for size in sizes.values() if size > 1)
-        if len(sizes) >= FEWEST_GROUPS and 2 * shared >= len(ids) and max(sizes.values()) <= LARGEST * len(ids):
-            return separator
-    return None
-
-
 def cluster_notes(data: RankingData, given: str | None) -> list[str]:
     """A note on how many the test queries count in a verdict, where near-duplicates were found and not given."""
     if given is not None or not len(data.splits.get("test", ())):
@@ -79,12 +66,7 @@ def cluster_notes(data: RankingData, given: str | None) -> list[str]:
     if clusters is None:
         return []
     counted_as = f"a verdict counts the {len(clusters):,} test queries as {len(set(clusters.values())):,}"
-    which = f"for some are near-duplicates (such as {alike(list(clusters.values()), list(clusters))})"
+    counts = Counter(clusters.values())
+    like = [name for name, cluster in clusters.items() if cluster == counts.most_common(1)[0][0]][:2]
+    which = f"for some are near-duplicates (such as {' and '.join(like)})"
     return [f"{counted_as}, {which}; {KEY}: {NONE} counts each"]
-
-
-def alike(groups: Sequence[Hashable], ids: Sequence[str]) -> str:
-    """Two ids of the first group that has two."""
-    counts = Counter(groups)
-    first = next(group for group in groups if counts[group] > 1)
-    return " and ".join([name for group, name in zip(groups, ids, strict=True) if group == first][:2])

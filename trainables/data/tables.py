@@ -44,7 +44,6 @@ class Tables:
     features  float32 [docs, F], for documents without texts; qrels then have their `row`, too
     ids_given whether the ids are the data's own, so that a query may be a document too
     partial   whether judgments and runs may name any number of documents outside the collection, as ir_datasets' do
-    notes     for the user
     """
 
     docs: pd.DataFrame | Iterable[pd.DataFrame]
@@ -58,7 +57,6 @@ class Tables:
     features: np.ndarray | None = None
     ids_given: bool = False
     partial: bool = False
-    notes: list[str] = field(default_factory=list)
 
 
 @dataclass

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
 from urllib.parse import parse_qsl
@@ -28,32 +27,22 @@ LOCATION = "data.source"
 _USUAL = {"train": ("train",), "dev": ("dev", "validation", "valid", "val"), "test": ("test",)}
 
 
-@dataclass(frozen=True)
-class DatasetNames:
-    """What a source string names: the library's dataset ids by split."""
-
-    name: str
-    splits: dict[str, str]
-
-
-def parse_source(source: str) -> DatasetNames:
-    """`ir_datasets:NAME?train=A&dev=B&test=C`: the splits are the datasets NAME/A, NAME/B, NAME/C.
-
-    Without parts, they are those of NAME/train, NAME/dev (or validation, valid, val) and NAME/test that exist and are
-    judged; if none is, NAME itself is the test split. Raises DataError for another form; whether the datasets can be
-    used, `read_source` tells.
+def parse_source(source: str) -> tuple[str, dict[str, str]]:
+    """(NAME, the library's ids of datasets by split) of `ir_datasets:NAME?train=A&dev=B&test=C`, whose splits are
+    NAME/A, NAME/B, NAME/C. Without parts, they are those of NAME/train, NAME/dev (or validation, valid, val) and
+    NAME/test that exist and are judged; if none is, NAME itself is the test split. Raises DataError for another form.
     """
     name, mark, query = source.removeprefix(IR_DATASETS).partition("?")
     name = name.strip("/")
     if not name:
         raise DataError(Problem(LOCATION, f"'{source}' names no dataset", FORM))
     if not mark:
-        return DatasetNames(name, _usual_splits(name))
+        return name, _usual_splits(name)
     parts = parse_qsl(query, keep_blank_values=True)
     given = dict(parts)
     if not given or len(given) < len(parts) or not set(given) <= set(SPLITS) or not all(given.values()):
         raise DataError(Problem(LOCATION, f"'{query}' does not give each split once", FORM))
-    return DatasetNames(name, {split: f"{name}/{given[split].strip('/')}" for split in SPLITS if split in given})
+    return name, {split: f"{name}/{given[split].strip('/')}" for split in SPLITS if split in given}
 
 
 def _usual_splits(name: str) -> dict[str, str]:
@@ -86,22 +75,22 @@ def _judged(name: str) -> Any:
     return dataset
 
 
-def read_source(source: DatasetNames, reading: Reading) -> Tables:
-    """Only judged queries are kept. Documents without text, judged queries without text and repeated judgments are left
-    out with a note, because published collections have them. The library's `scoreddocs` are the run if
+def read_source(names: Mapping[str, str], reading: Reading) -> Tables:
+    """The datasets of these names, by split, with the judged queries alone. What has no text, and repeated judgments,
+    published collections have: they are left out with a note. The library's `scoreddocs` are the run if
     `data.candidates` asks for one. Raises DataError for data that cannot be used, WorkFailed if the library cannot get
     it; while documents are read, too."""
     import ir_datasets
 
-    datasets = {split: _judged(name) for split, name in source.splits.items()}
-    collections = {ir_datasets.docs_parent_id(name) for name in source.splits.values()}
+    datasets = {split: _judged(name) for split, name in names.items()}
+    collections = {ir_datasets.docs_parent_id(name) for name in names.values()}
     if len(collections) > 1:
         wrong = f"the splits search different collections ({', '.join(sorted(collections))})"
         raise DataError(Problem(LOCATION, wrong, "name splits of one collection"))
     docs = _documents(next(iter(datasets.values())), collections.pop(), reading)
     tables = Tables(docs, {}, {}, ids_given=True, partial=True)
     for split, dataset in datasets.items():
-        name = source.splits[split]
+        name = names[split]
         with _named_errors(name):
             tables.queries[split], tables.qrels[split] = _judged_queries(split, name, dataset, reading)
             if reading.config.candidates == "run" and dataset.has_scoreddocs():

@@ -23,8 +23,6 @@ TITLED, ADDRESSED = ("docno", "title", "text"), ("docno", "_URL", "title", "text
 QUERIES = ("queries.{}.tsv", "queries.{}.small.tsv")
 TOPICS = ("topics.{}.xml", "topics.{}.txt", "topics.{}.tsv", "queries.{}.xml", "topics.{}")
 QRELS = ("qrels.{}.txt", "qrels.{}.tsv", "qrels.{}.small.tsv")
-TRIPLES = ("qidpidtriples.{}.tsv", "qidpidtriples.{}.full.tsv", "qidpidtriples.{}.full.2.tsv")
-TOP = ("top1000.{}.tsv", "top1000.{}")
 ROWS = {"queries.{}.tsv": "QUERY TAB TEXT", "qrels.{}.txt": "QUERY 0 DOCUMENT GRADE"}
 _TOPIC = re.compile(r"<(top|topic)\b([^>]*)>(.*?)(?=</\1\s*>|<\1\b|\Z)", re.DOTALL | re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"\b(?:number|num|id|qid)\s*=\s*[\"']\s*([^\"']+?)\s*[\"']", re.IGNORECASE)
@@ -38,32 +36,25 @@ def files(folder: Path) -> list[Path]:
     collection = found(folder, *COLLECTION)
     if collection is None:
         return []
-    others = [split_files(folder, *names) for names in (QRELS, ("run.{}.txt",), TRIPLES, TOP, ("scores.{}.tsv",))]
+    others = [split_files(folder, *names) for names in (QRELS, ("run.{}.txt",), ("scores.{}.tsv",))]
     return [collection, *(path for each in (_queries(folder), *others) for path in each.values())]
 
 
 def read(folder: Path, reading: Reading) -> Tables:
-    """Splits are those that have queries or judgments. MS MARCO's triples of ids and its 1,000 documents a query are
-    candidates without scores; where a split has triples alone, they are its judgments."""
+    """Splits are those that have queries and judgments."""
     topics, qrels = _queries(folder), split_files(folder, *QRELS)
-    triples, top = split_files(folder, *TRIPLES), split_files(folder, *TOP)
     if not topics and not qrels:
         raise DataError(Problem(str(folder), "no queries", f"give queries.SPLIT.tsv, SPLIT = {', '.join(SPLITS)}"))
-    for there, needed, name in ((qrels, topics, "queries.{}.tsv"), (topics, qrels | triples, "qrels.{}.txt")):
+    for there, needed, name in ((qrels, topics, "queries.{}.tsv"), (topics, qrels, "qrels.{}.txt")):
         for split in there.keys() - needed.keys():
             reading.problem(folder / name.format(split), "missing file", f"give rows {ROWS[name]}")
     reading.finish()
     runs = split_files(folder, "run.{}.txt") if reading.config.candidates in ("auto", "run") else {}
-    pools = {split: _candidates(path, reading) for split, path in triples.items() if split in topics}
-    judgments = {split: judged(qrels[split], reading) if split in qrels else pools[split] for split in topics}
-    columns = ("qid", "docno", "_QUERY'S TEXT", "_DOCUMENT'S TEXT")
-    pools |= {split: reading.table(path, columns) for split, path in top.items() if split in topics}
     return Tables(
         docs=_documents(found(folder, *COLLECTION) or folder, reading),
         queries={split: _texts(path, reading) for split, path in topics.items()},
-        qrels=judgments,
+        qrels={split: judged(qrels[split], reading) for split in topics},
         runs={split: ranked(path, reading) for split, path in runs.items() if split in topics},
-        pools=pools,
         scores={split: scored(path, reading) for split, path in split_files(folder, "scores.{}.tsv").items()},
         ids_given=True,
     )
@@ -125,14 +116,6 @@ def _topics(path: Path, reading: Reading) -> pd.DataFrame:
         raise DataError(Problem(f"{path}:1", "XML or HTML without topics", right))
     frame = pd.DataFrame(rows, columns=["line", "qid", "text"]).astype({"qid": "str", "text": "str"})
     return located(frame, path, frame["line"])
-
-
-def _candidates(path: Path, reading: Reading) -> pd.DataFrame:
-    """The relevant document of each triple of ids with grade 1, and the other with grade 0."""
-    frame = reading.table(path, ("qid", "positive", "negative"))
-    parts = [frame.drop(columns=["positive", "negative"]).assign(docno=frame[name], label=grade)
-             for name, grade in (("positive", 1), ("negative", 0))]  # fmt: skip
-    return pd.concat(parts).sort_index(kind="stable").drop_duplicates(["qid", "docno", "label"], ignore_index=True)
 
 
 FORM = Form(files, read)
