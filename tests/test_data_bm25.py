@@ -135,16 +135,6 @@ def test_collections_of_many_blocks_are_scored_alike() -> None:
         np.testing.assert_allclose(streamed_scores(corpus, statistics, asked, *pairs, 0.9, 0.4), whole, rtol=1e-12)
 
 
-def test_ties_go_to_the_earlier_document_and_a_part_keeps_the_weights() -> None:
-    rows = index_words(["x", "y", "y", "y", "y"])
-    bm25, query = Bm25(rows), look_up(["nothing", "y"], rows.vocabulary)
-    assert bm25.top(query, 2, np.array([1]))[0].tolist() == [[1, 2]]
-    part = bm25.within(slice(3, 5))
-    assert len(part) == 2
-    assert part.top(query, 1)[0].tolist() == [[0], [0]]
-    assert part.top(query, 1)[1][1] == bm25.top(query, 1)[1][1]
-
-
 def test_terms_are_stemmed_words_without_stop_words() -> None:
     assert terms("The cats were running, and ran on relational mats!") == [
         "cat", "were", "run", "ran", "relat", "mat",

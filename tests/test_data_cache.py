@@ -16,7 +16,7 @@ from tests.support.data_folders import assert_equal
 from trainables.core.cache import cache_root, cached, digest_of
 from trainables.data import data_cache
 from trainables.data.columns import RankingData, TextColumn
-from trainables.data.data_cache import ArrayWriter, TextWriter, cached_data, load_data_folder, save_data
+from trainables.data.data_cache import TextWriter, cached_data, load_data_folder, save_data
 from trainables.data.rows import repeats_of, rows_of
 
 PARTS = st.lists(st.one_of(st.text(max_size=3), st.integers(-2, 2), st.booleans(), st.none(), st.binary(max_size=2)))
@@ -48,16 +48,6 @@ def test_data_that_another_version_of_the_store_wrote_is_read_again(monkeypatch:
 def test_digests_are_equal_only_for_equal_parts(left: list, right: list) -> None:
     same = [(type(part), part) for part in left] == [(type(part), part) for part in right]
     assert (digest_of(*left) == digest_of(*right)) == same
-
-
-def test_digests_of_files_arrays_and_nested_parts(tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        (tmp_path / name).write_bytes(b"text")
-    assert digest_of(tmp_path / "one") == digest_of(tmp_path / "two") != digest_of("text")
-    assert digest_of(["a"], ["b"]) != digest_of(["a", "b"]) and digest_of({"k": 1}) != digest_of({"k": 2})
-    assert digest_of(np.zeros(2, np.int32)) != digest_of(np.zeros(1, np.int64))
-    with pytest.raises(TypeError):
-        digest_of(object())
 
 
 def test_an_entry_is_built_once_and_what_failed_leaves_nothing() -> None:
@@ -125,14 +115,6 @@ def test_a_growing_text_column_holds_what_was_appended(
     for part in (texts[:2], texts[2:]):
         writer.extend(TextColumn.of(part))
     assert list(writer.finish()) == texts
-
-
-def test_a_growing_array_is_a_npy_file(tmp_path: Path) -> None:
-    writer = ArrayWriter(tmp_path / "x.npy", np.int32)
-    for start in range(0, 300_000, 100_000):
-        writer.append(np.arange(start, start + 100_000))
-    writer.finish()
-    np.testing.assert_array_equal(np.load(tmp_path / "x.npy"), np.arange(300_000, dtype=np.int32))
 
 
 @given(st.lists(st.text("abc", max_size=3)), st.lists(st.text("abc", max_size=3)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import hypothesis
 import numpy as np
@@ -73,19 +72,6 @@ def test_stemmed_words_are_found_and_index_and_run_are_cached(
     assert other["train"][2][0] != score[0]
 
 
-@pytest.mark.parametrize("changed", [{"k1": 1.2}, {"b": 0.7}, {"top_k": 3}, {"queries": {"dev": ["c"]}}])
-def test_each_setting_of_a_retrieval_has_a_run_of_its_own(
-    changed: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    keys: list[str] = []
-    (tmp_path / "run.dev.txt").touch()
-    monkeypatch.setattr(candidates, "cached", lambda kind, key, build: keys.append(key) or tmp_path)
-    settings: dict[str, Any] = {"queries": {"dev": ["b"]}, "k1": 0.9, "b": 0.4, "top_k": 2}
-    for given in (settings, settings, settings | changed):
-        retrieve(TextColumn.of(["a"]), **given)
-    assert keys[0] == keys[1] != keys[2]
-
-
 @pytest.mark.slow
 def test_a_failed_process_names_its_log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(candidates, "java_home", lambda: tmp_path)
@@ -130,13 +116,6 @@ def test_a_judgment_without_text_is_of_no_other_document() -> None:
     for rows, first in (([], UNJUDGED), ([(1, 0, 2)], 2)):
         qrels = Rated.of([(1, MISSING, 3), *rows])
         assert qrels.grades_at(np.array([0, 1]), np.array([3, 0]), 4).tolist() == [UNJUDGED, first]
-
-
-def test_scores_that_float32_cannot_tell_apart_are_a_tie() -> None:
-    """As in trec_eval: the higher document id comes first."""
-    documents, ids = np.array([0, 1, 2]), TextColumn.of(["a", "b", "c"])
-    rows, rank = ranks(np.zeros(3, np.int64), np.array([1.0 + 1e-9, 1.0, 2.0]), documents, ids)
-    assert rows.tolist() == [2, 1, 0] and rank.tolist() == [1, 2, 3]
 
 
 def test_relevant_documents_that_the_run_lacks_are_dropped_or_kept(tmp_path: Path) -> None:

@@ -28,13 +28,6 @@ def test_the_order_given_is_kept_where_all_have_one() -> None:
     assert one_split([given, given]).given.tolist() == [*given.given, *given.given]
 
 
-def test_domains_of_two_data_sets_stay_apart() -> None:
-    one, two = tiny_data(queries=3, domains=2), tiny_data(queries=3, seed=1, domains=3)
-    both = joined(one, two)
-    assert both.domains == one.domains + two.domains
-    assert both.domain.tolist() == [*one.domain, *(two.domain + 2)]
-
-
 def test_the_digest_says_which_data_and_which_queries_are_trained_on() -> None:
     one, two = tiny_data(queries=3), tiny_data(queries=3, seed=1)
     fewer = replace(two, splits=two.splits | {"train": some_queries(two.splits["train"], np.array([0, 2]))})

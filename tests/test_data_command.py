@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from dataclasses import replace
@@ -17,11 +16,9 @@ from tests.support.console import Console
 from tests.support.data_folders import FORMS, trec_files, write_folder
 from tests.support.loading import load
 from trainables.baselines.doubts import SEEDS, USUAL, doubts
-from trainables.data import load_data
 from trainables.data.clusters import cluster_notes, query_clusters
 from trainables.data.columns import RankingData
 from trainables.data.combine import some_queries
-from trainables.data.settings import DataConfig
 from trainables.evaluation.significance import detectable
 
 
@@ -85,21 +82,6 @@ def test_shared_texts_differ_in_case_and_space_alone(console: Console) -> None:
     assert in_common(files, console) == {"train dev": (2, 3, 3), "train test": (0, 3, 3), "dev test": (0, 3, 3)}
 
 
-def test_equal_texts_of_different_documents_are_shared_texts_alone(console: Console) -> None:
-    files = trec_files(runs=False) | {"collection.tsv": "d1\tthe cat\nd2\tthe dog\nd3\tThe  cat\nd4\ta bird\n"}
-    for split, (right, wrong) in {"train": ("d1", "d2"), "dev": ("d3", "d4"), "test": ("d4", "d2")}.items():
-        files[f"qrels.{split}.txt"] = f"{split}-a 0 {right} 1\n{split}-a 0 {wrong} 0\n"
-    counts = {splits: counts[1:] for splits, counts in in_common(files, console).items()}
-    assert counts == {"train dev": (0, 1), "train test": (1, 1), "dev test": (1, 1)}
-
-
-def test_of_data_without_texts_ids_are_compared(console: Console) -> None:
-    files = dict(FORMS["letor"])
-    files["vali.txt"] = files["train.txt"]
-    counts = in_common(files, console)
-    assert [counts[splits][::2] for splits in ("train dev", "train test")] == [(2, 0), (0, 0)]
-
-
 def test_an_example_has_its_best_and_its_worst_candidate(console: Console) -> None:
     first, second = found(graded_files(), console)["examples"]["dev"]
     assert (first["query"], second["query"]) == ("dev-a", "dev-b")
@@ -128,35 +110,6 @@ def test_the_command_shows_what_json_holds(form: str, console: Console) -> None:
     assert all(note in text for note in told["notes"])
 
 
-EMPTY = {"query": "who ?", "positive": "", "negative_1": "a cat", "negative_2": "a dog"}
-LEFT_OUT = {
-    "beir": (
-        "corpus.jsonl",
-        FORMS["beir without runs"],
-        '{"_id": "d9", "text": ""}\n',
-        "1 document without text left out",
-    ),
-    "pairs": ("dev.jsonl", FORMS["triples"], json.dumps(EMPTY) + "\n", "1 row without a text or label left out"),
-    "trec": ("qrels.test.txt", trec_files(runs=False), "nobody 0 d1 1\n", "1 row of an unknown query left out"),
-}
-
-
-@pytest.mark.parametrize("form", LEFT_OUT)
-def test_the_form_what_is_left_out_and_rows_as_read_are_told(form: str, console: Console) -> None:
-    name, files, row, left_out = LEFT_OUT[form]
-    files = files | {name: files[name] + row}
-    told, lines = found(files, console), shown(files, console)
-    assert told["form"] == form and told["recognised_by"] and name in told["files"]
-    assert f"read as {form} ({told['recognised_by']})" in lines and lines[2].startswith("from ") and name in lines[2]
-    [note] = [note for note in told["notes"] if left_out in note]
-    assert note.startswith(f"{name}: ") and f"note: {note}" in lines
-    for split, examples in told["examples"].items():
-        example, candidate = examples[0], examples[0]["candidates"][0]
-        assert example["query"].startswith(split) and example["utterances"][0] and candidate["grade"] == 1
-        assert f"{split} {example['query']}: {example['utterances'][0]}" in lines
-        assert f"   1  {candidate['document']}: {candidate['text']}" in lines
-
-
 def cells(files: dict[str, str], console: Console) -> dict[str, list[str]]:
     """The tables' rows, by their first cell."""
     rows = [re.split(r"\s{2,}", line.strip()) for line in shown(files, console)]
@@ -177,14 +130,6 @@ def test_a_row_holds_what_its_name_says(console: Console) -> None:
     assert "shared by" not in cells(alone, console)
 
 
-def test_the_last_turn_of_a_conversation_and_the_beginning_of_a_text_are_shown(console: Console) -> None:
-    lines = [line.rpartition(": ")[2] for line in shown(FORMS["conversation"], console) if line.startswith("dev dev-")]
-    assert lines == ["valid where is the cat ?", "who ran ?"]
-    files = trec_files() | {"collection.tsv": f"d1\tone\nd2\t{'x' * 101}\nd3\tthree\nd4\tfour   {'y' * 95}\n"}
-    texts = [line.rpartition(": ")[2] for line in shown(files, console)]
-    assert f"{'x' * 99}…" in texts and f"four {'y' * 95}" in texts
-
-
 # -- doubts ---------------------------------------------------------------------------------------------------------
 
 
@@ -200,22 +145,14 @@ def test_data_as_published_is_not_doubted(folder: str, level: int, shared: Path)
     assert doubted(load(shared / folder), level) == ""
 
 
-def test_adversarial_candidates_are_not_taken_for_wrong_ids() -> None:
-    data = load_data(DataConfig(source="docstrings"))
-    assert doubted(data) == ""
-    [counted] = cluster_notes(data, None)
-    assert re.search(r"800 test queries as 1\d\d, .*near-duplicates", counted) and cluster_notes(data, "none") == []
-
-
-@pytest.mark.parametrize("form", ["trec", "beir"])
-def test_semeval_s_threads_of_a_question_count_as_one(form: str, tmp_path: Path) -> None:
+def test_semeval_s_threads_of_a_question_count_as_one(tmp_path: Path) -> None:
     ids = {"test-a": "Q1_R2", "test-b": "Q1_R7", "dev-a": "Q2_R2"}
-    renamed = {name: re.sub("|".join(ids), lambda found: ids[found[0]], text) for name, text in FORMS[form].items()}
+    renamed = {name: re.sub("|".join(ids), lambda found: ids[found[0]], text) for name, text in FORMS["trec"].items()}
     data = load(write_folder(tmp_path / "data", renamed))
     assert query_clusters(data, "test", None) == {"Q1_R2": 0, "Q1_R7": 0}
     assert query_clusters(data, "dev", None) is query_clusters(data, "test", "none") is None
     assert "2 test queries as 1" in cluster_notes(data, None)[0]
-    assert load(write_folder(tmp_path / "other", FORMS[form])).group is None
+    assert load(write_folder(tmp_path / "other", FORMS["trec"])).group is None
 
 
 def test_dev_queries_that_are_training_queries_are_doubted(shared: Path) -> None:
@@ -239,10 +176,3 @@ def test_few_test_queries_are_told_with_what_they_could_show(shared: Path) -> No
     assert "13 queries" in doubted(of[13]) and f"{detectable(USUAL, SEEDS, 13):.2f}" in doubted(of[13])
     assert "1 query" in doubted(of[1]) and doubted(of[50]) == ""
     assert "test" in doubted(replace(data, splits={"train": data.splits["train"]}))
-
-
-def test_candidates_that_are_mostly_relevant_are_told(shared: Path, console: Console) -> None:
-    data = load(shared / "trec/mediqa")
-    share = np.mean(data.splits["test"].grade >= 1)
-    assert f"{share:.0%} in test" in doubted(data)
-    assert f"{share:.0%} in test" in console.call(f"data {shared / 'trec/mediqa'}").out

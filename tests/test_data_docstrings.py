@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +14,9 @@ from trainables.data.columns import RankingData
 from trainables.data.docstrings import (
     CANDIDATES,
     MOST_TURNS,
-    MOST_WORDS,
     Docstring,
     make_data,
-    parts_of,
     read_folder,
-    read_package,
     split_by_module,
     without_shared_parts,
 )
@@ -79,17 +75,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> RankingData:
     return make_data(made_up(), BM25)
 
 
-def test_what_old_versions_of_python_alone_have_is_left_out(tmp_path: Path) -> None:
-    for folder in ("distutils", "distutils_of_mine", "linalg"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "__init__.py").write_text(SOURCE)
-        (tmp_path / folder / "words.py").write_text(SOURCE)
-    assert {each.module for each in read_folder("numpy", tmp_path)} == {
-        f"numpy.{module}" for module in ("distutils_of_mine", "distutils_of_mine.words", "linalg", "linalg.words")
-    }
-    assert "package.distutils" in {each.module for each in read_folder("package", tmp_path)}
-
-
 def test_parts_are_prose_on_one_line(tmp_path: Path) -> None:
     (tmp_path / "tests").mkdir()
     (tmp_path / "words.py").write_text(SOURCE)
@@ -105,13 +90,6 @@ def test_parts_are_prose_on_one_line(tmp_path: Path) -> None:
         "package.words.Thing.method": ("Does a few things.",),
         "package.words.Thing.method.inner": ("Hidden inside a method.",),
     }
-
-
-def test_long_parts_are_cut_and_reading_a_package_imports_nothing() -> None:
-    assert parts_of("word " * 1000) == (" ".join(["word"] * MOST_WORDS),)
-    before = "networkx" in sys.modules
-    assert len(read_package("networkx")) > 500
-    assert ("networkx" in sys.modules) == before
 
 
 def test_modules_and_texts_are_in_one_split_only(monkeypatch: pytest.MonkeyPatch) -> None:

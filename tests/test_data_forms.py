@@ -16,7 +16,6 @@ from tests.support.data_folders import (
     FORMS,
     assert_equal,
     trec_files,
-    triple_rows,
     write_folder,
 )
 from tests.support.loading import candidates, load, problems
@@ -24,7 +23,6 @@ from trainables.core.errors import DataError
 from trainables.data.columns import SPLITS, RankingData, require_texts_to_rank
 from trainables.data.combine import one_split, some_queries
 from trainables.data.forms import READERS, reader_for
-from trainables.data.forms.letor import MAX_FEATURE
 from trainables.data.forms.squad import sentence_bounds
 from tune_cl.testing import check_reader
 from tune_cl.testing.readers import check_data
@@ -151,15 +149,6 @@ class TestEveryForm:
         assert tuple(of(tmp_path, files).splits) == expected
 
 
-def test_what_the_datasets_library_itself_saves_is_read(tmp_path: Path) -> None:
-    datasets = pytest.importorskip("datasets")
-    parts = {"train": "train", "validation": "dev", "test": "test"}
-    whole = {name: datasets.Dataset.from_list(triple_rows(split)) for name, split in parts.items()}
-    shards = {"train": 2, "validation": 1, "test": 1}
-    datasets.DatasetDict(whole).save_to_disk(str(tmp_path / "saved"), num_shards=shards)
-    assert_equal(of(tmp_path / "a", FORMS["triples"]), load(tmp_path / "saved"))
-
-
 # What a reader leaves out it says: the form, and words of a note.
 NOTES = [
     ("wikiqa", "train: 1 question", "right"),
@@ -233,12 +222,6 @@ class TestTrec:
         assert [data.splits[name].sizes.tolist() for name in ("train", "dev")] == [[3], [0, 3]]
         assert noted(data, "train: 1 query", "dropped") and noted(data, "dev: 1 query", "counted 0")
 
-    def test_candidates_of_splits_without_a_run_are_the_judged_documents(self, tmp_path: Path) -> None:
-        data = of(tmp_path, {name: text for name, text in trec_files().items() if name != "run.dev.txt"})
-        assert candidates(data, "dev", 0) == [("d1", 1, 1), ("d3", 0, 2), ("d2", 0, 3)]
-        assert candidates(data, "test", 0) == [("d4", -1, 1), ("d2", 0, 2), ("d3", 0, 3)]
-        assert noted(data, "train, test:", "run") and noted(data, "of dev:", "judged") and not data.retrieved
-
 
 def test_a_file_of_a_folder_is_refused_with_the_folder_s_form(tmp_path: Path) -> None:
     path = write_folder(tmp_path, FORMS["beir"]) / "corpus.jsonl"
@@ -277,14 +260,6 @@ class TestLetor:
             ids = [float(data.query_ids[row]) for row in split.query]
             assert data.features[split.document, 0].tolist() == ids
         assert "dev" not in self.without_vali(tmp_path / "one", 1).splits
-
-    def test_the_highest_index_and_comments(self, tmp_path: Path) -> None:
-        high = of(tmp_path / "high", FORMS["letor"] | {"train.txt": f"1 qid:1 {MAX_FEATURE}:1\n"})
-        assert high.features is not None and high.features.shape[1] == MAX_FEATURE
-        with_comments = {
-            name: "# a file\n" + text.replace("\n", "\n# a row\n") for name, text in FORMS["letor"].items()
-        }
-        assert_equal(of(tmp_path / "plain", FORMS["letor"]), of(tmp_path / "comments", with_comments))
 
 
 class TestInsuranceQA:

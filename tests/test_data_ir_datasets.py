@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from trainables.core.errors import DataError, WorkFailed
 from trainables.data import load_data
 from trainables.data.columns import RankingData
 from trainables.data.forms.ir_datasets_source import parse_source
-from trainables.data.hygiene import described
 from trainables.data.settings import DataConfig
 from tune_cl.testing.readers import check_data
 
@@ -162,21 +160,6 @@ def test_documents_that_cannot_be_used(text: str, register: Register, parts: Par
         load("bad")
 
 
-@pytest.mark.parametrize("missing", [0, 1, 2])
-def test_a_dataset_that_lacks_a_part_is_named(missing: int, register: Register, parts: Parts) -> None:
-    held = [parts.docs(), parts.queries(), parts.qrels()]
-    register("lacks", Dataset(*held[:missing], *held[missing + 1 :]))
-    with pytest.raises(DataError, match=r"data\.source: 'lacks'.* lacks"):
-        load("lacks")
-
-
-def test_splits_of_several_collections_are_refused(register: Register, parts: Parts) -> None:
-    for name in ("two/train", "two/test"):
-        register(name, Dataset(parts.docs(), parts.queries(), parts.qrels()))
-    with pytest.raises(DataError, match=r"data.source: .*\(two/test, two/train\)"):
-        load("two")
-
-
 def test_broken_files_are_named(registered: str, tmp_path: Path) -> None:
     documents = (tmp_path / "docs.tsv").read_bytes()
     (tmp_path / "docs.tsv").unlink()
@@ -188,26 +171,6 @@ def test_broken_files_are_named(registered: str, tmp_path: Path) -> None:
         load(f"{registered}?test=test")
 
 
-@pytest.mark.parametrize(
-    ("error", "told"),
-    [
-        (RuntimeError("all mirrors failed"), WorkFailed),
-        (EOFError("the file ended"), DataError),
-        (zlib.error("incomplete"), DataError),
-        (IndexError("tuple"), DataError),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_errors_of_the_library_are_of_its_network_or_of_its_files(
-    error: Exception, told: type[Exception], register: Register, parts: Parts, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    docs = parts.docs()
-    monkeypatch.setattr(docs, "docs_iter", lambda: (_ for _ in ()).throw(error))
-    register("broken", Dataset(docs, parts.queries(), parts.qrels()))
-    with pytest.raises(told, match=f"'broken'.*{error}"):
-        load("broken")
-
-
 @pytest.mark.parametrize("run", ["a Q0 d1 0 1 x\na Q0 d2 0 1 x\n", "a Q0 d1 0 1 x\na Q0 d2 0 nan x\n", None])
 def test_a_run_that_ranks_nothing_is_refused_where_it_is_asked_for(
     run: str | None, register: Register, parts: Parts
@@ -216,16 +179,3 @@ def test_a_run_that_ranks_nothing_is_refused_where_it_is_asked_for(
     with pytest.raises(DataError, match="data.candidates: .*test" + (".* scores that rank" if run else " has no run")):
         load("runs", candidates="run")
     assert len(candidates(load("runs", candidates="qrels"), "test", 0)) == 2
-
-
-def test_repeated_and_unknown_documents_of_a_run_are_left_out(register: Register, parts: Parts) -> None:
-    queries, qrels = parts.queries("a\tcat\nb\tdog\n"), parts.qrels("a 0 d1 1\nb 0 d2 1\n")
-    run = parts.run("a Q0 d1 0 2 x\na Q0 d1 0 1 x\na Q0 d2 0 1 x\nb Q0 gone 0 1 x\n")
-    register("some", Dataset(parts.docs(), queries, qrels, run))
-    data = load("some", candidates="run")
-    assert candidates(data, "test", 0) == [("d1", 1, 1), ("d2", -1, 2)] and candidates(data, "test", 1) == []
-    assert any("1 repeated candidate" in note for note in data.notes)
-    register("none", Dataset(parts.docs(), queries, qrels, parts.run("a Q0 gone 0 1 x\n", "gone")))
-    data = load("none", candidates="run")
-    assert candidates(data, "test", 0) == []
-    assert vars(described(data)["test"])["judged_share"] == 0.0

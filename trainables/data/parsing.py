@@ -36,6 +36,7 @@ from trainables.data.rows import arrow, count_of_lines, enumerated, flags, locat
 
 ROWS_OF_JSON = "an array of objects, or one a line: DataFrame.to_json(FILE, orient='records', lines=True)"
 GIVEN = "tune_cl: given row"  # in Parquet of a table from Python: the column of its rows' numbers; the table's name
+ODD_SPACES = (b"\t", b"\v", b"\f", b"  ", b" \n", b"\n ")
 WORDS = {"qid": "QUERY", "docno": "DOCUMENT", "label": "GRADE", "": "..."}
 
 
@@ -74,7 +75,7 @@ def _note_widths(path: Path, bad: list[tuple[int, int]], width: int, right: str,
 
 def _squeezed(block: bytes) -> bytes:
     """The lines with each run of white space as one space, and none at their ends."""
-    if not re.search(rb"[\t\v\f]|  | \n|\n |^ ", block):
+    if not block.startswith(b" ") and not any(mark in block for mark in ODD_SPACES):
         return block
     return re.sub(rb" ?\n ?", b"\n", re.sub(rb"[ \t\v\f]+", b" ", block)).lstrip(b" ")
 
