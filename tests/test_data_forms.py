@@ -157,8 +157,8 @@ NOTES = [
     ("snli", "dev: 1 pair", "gold"),
     ("quora as published", "1 pair", "empty"),
     ("triples", "train:", "negative_1 to negative_2"),
-    ("trec", "candidates:", "run"),
-    ("trec without runs", "candidates:", "judged"),
+    ("trec", "candidates of train, dev, test:", "run"),
+    ("trec without runs", "candidates of train, dev, test:", "judged"),
 ]
 
 

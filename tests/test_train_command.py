@@ -123,7 +123,7 @@ def test_a_stopped_training_says_how_to_go_on(space: str, console: Console) -> N
     [
         ("--set curriculum.delta=.3 --set search.trials=3",
          ["without effect", "curriculum.delta (needs pacing", "search.trials"]),
-        ("", ["candidates: ", "run"]),
+        ("", ["candidates of ", "run"]),
         ("--data pairs", ["pairs to classify", "contradiction, entailment, neutral", "cross_entropy", "accuracy"]),
     ],
 )  # fmt: skip

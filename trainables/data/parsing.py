@@ -36,7 +36,6 @@ from trainables.data.rows import arrow, count_of_lines, enumerated, flags, locat
 
 ROWS_OF_JSON = "an array of objects, or one a line: DataFrame.to_json(FILE, orient='records', lines=True)"
 GIVEN = "tune_cl: given row"  # in Parquet of a table from Python: the column of its rows' numbers; the table's name
-ODD_SPACES = (b"\t", b"\v", b"\f", b"  ", b" \n", b"\n ")
 WORDS = {"qid": "QUERY", "docno": "DOCUMENT", "label": "GRADE", "": "..."}
 
 
@@ -46,10 +45,11 @@ def delimited(
     """The rows of a file without a header, a table for each block of the file (`Reading.table`)."""
     names, count, bad = columns[0], 0, list[tuple[int, int]]()
     for number, block in blocks(path, pipes):
-        text = block if separator else _squeezed(block)
         if number == 1:
-            names = _columns_of(path, text, columns, separator)
-        frame, wrong = _parsed(text, names, separator or " ")
+            names = _columns_of(path, block, columns, separator)
+        frame, wrong = _parsed(block, names, separator or " ")
+        if wrong and separator is None:
+            frame, wrong = _parsed(_squeezed(block), names, " ")
         rows = np.delete(np.arange(number, number + len(frame) + len(wrong)), [row.number - 1 for row in wrong])
         blank = flags(pc.equal(arrow(frame.iloc[:, 0]), ""))
         if blank.any():
@@ -75,8 +75,6 @@ def _note_widths(path: Path, bad: list[tuple[int, int]], width: int, right: str,
 
 def _squeezed(block: bytes) -> bytes:
     """The lines with each run of white space as one space, and none at their ends."""
-    if not block.startswith(b" ") and not any(mark in block for mark in ODD_SPACES):
-        return block
     return re.sub(rb" ?\n ?", b"\n", re.sub(rb"[ \t\v\f]+", b" ", block)).lstrip(b" ")
 
 
@@ -85,7 +83,7 @@ def _columns_of(path: Path, text: bytes, columns: Sequence[Sequence[str]], separ
     sample = [line for line in text[:BEGINNING].split(b"\n") if line.strip()][:50]
     if sample and sample[0].lstrip().startswith(b"<"):
         raise DataError(Problem(f"{path}:1", "XML or HTML", "rows of columns without a header"))
-    counts = Counter(len(line.split((separator or " ").encode())) for line in sample)
+    counts = Counter(len(line.split(separator.encode() if separator else None)) for line in sample)
     usual = counts.most_common(1)[0][0] if counts else 0
     return next((names for names in columns if len(names) == usual), columns[0])
 

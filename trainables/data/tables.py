@@ -26,7 +26,7 @@ from trainables.data.settings import DataConfig
 
 FEW, SHARE = 3, 0.01  # rows of a file whose ids may match nothing: so many, or this share if that is more
 BAD_SHARE = 0.2  # rows of a file that may be unusable for what they hold, or one row
-ID_SPACES = r"^$|[ \t\r\n\v\f]"  # what cannot be an id in a TREC file: nothing, or white space of ASCII in it
+ID_SPACES = r"[ \t\r\n\v\f]"  # white space of ASCII, which a TREC file cannot hold in an id
 
 
 @dataclass
@@ -183,7 +183,8 @@ class Reading:
     def ids(self, frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
         """The rows whose ids can stand in a TREC file: not empty, without white space of ASCII inside."""
         for column in columns:
-            good = ~flags(pc.match_substring_regex(arrow(frame[column]), ID_SPACES))
+            values = arrow(frame[column])
+            good = ~flags(pc.or_(pc.equal(values, ""), pc.match_substring_regex(values, ID_SPACES)))
             wrong = f"id '{{{column}}}' is empty or holds white space"
             frame = self.require(frame, good, wrong, "use an id without")
         return frame
