@@ -65,7 +65,7 @@ class SplitRows:
         """The utterances of each query."""
         if "utterances" in self.queries:
             return iter(self.queries["utterances"])
-        return ([text] for text in self.queries["text"])
+        return ([text] for text in self.queries["text"].tolist())
 
     def texts(self) -> Iterator[str]:
         """The utterances of each query joined by a space."""
