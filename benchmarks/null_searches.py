@@ -2,10 +2,9 @@
 
     python -m benchmarks.null_searches DATA... --memory FOLDER [--quick]
 
-`nothing` has everything available from the first step; `random` shows the training data in a random order; `helps`
-never shows the wrong ones among noisy labels. A search tries three losses and four learning rates with KNRM in 4, 6 or
-12 trials, and is confirmed with five seeds. Printed: how often the verdict was better or worse, with exact 95 %
-intervals (Clopper & Pearson 1934).
+`nothing` has everything available from the first step; `random` shows the training data in a random order. A search
+tries three losses and four learning rates with KNRM in 4, 6 or 12 trials, and is confirmed with five seeds. Printed: how
+often the verdict was better or worse, with exact 95 % intervals (Clopper & Pearson 1934).
 
 Search and confirmation are the real ones; but MLflow, the report and rankings without labels are left out, and in place
 of Ray, trainings are made here, one after another. Equal ones are made once and kept in --memory, as are the verdicts:
@@ -37,8 +36,6 @@ from scipy.stats import binomtest
 from trainables.baselines.label_free import NOTHING
 from trainables.config.keys import TrainingRun
 from trainables.core.cache import ROOT, digest_of
-from trainables.data import load_data
-from trainables.data.settings import LabelNoise
 from trainables.training.checkpoint import read_json, write_json
 from trainables.training.conclusion import RANKER, Conclusion
 from trainables.training.factory import make_training
@@ -54,13 +51,11 @@ from tune_cl.verdict import confirm
 from tune_cl.verdict.confirm import Request, confirm_search
 
 SEEDS, QUICK = 20, 2  # master seeds
-NOISY = {"data": {"label_noise": {"share": 0.8}}}
 TREATMENTS: dict[str, dict[str, Any]] = {
     "nothing": {"curriculum": {"pacing": "linear", "delta": 1.0, "T": 0.5}},
     "random": {"curriculum": {"pacing": "linear", "scoring": "random", "delta": 0.33, "T": 0.5}},
-    "helps": {"curriculum": {"pacing": "adaptive", "scoring": "file", "delta": 0.2, "patience": 99, "T": 1.0}} | NOISY,
 }
-TRIALS = {"nothing": (4, 6, 12), "random": (4, 6, 12), "helps": (6,)}
+TRIALS = {"nothing": (4, 6, 12), "random": (4, 6, 12)}
 SPACE: dict[str, Any] = {
     "ranker": "knrm",
     "training": {
@@ -162,34 +157,17 @@ def without_ray(executor: InProcess) -> Iterator[None]:
         yield
 
 
-def experiment_of(data: Path, curriculum: str, trials: int, seed: int, memory: Path) -> Experiment:
+def experiment_of(data: Path, curriculum: str, trials: int, seed: int) -> Experiment:
     settings: dict[str, Any] = {"search.trials": trials, "seed": seed}
     space = {"name": curriculum, **SPACE, **TREATMENTS[curriculum]}
-    if curriculum == "helps":
-        settings["curriculum.file"] = str(memory / f"{data.name}.tsv")
-        write_truth(Path(settings["curriculum.file"]), load_experiment(space, settings, data))
     return load_experiment(space, settings, data)
-
-
-def write_truth(path: Path, experiment: Experiment) -> None:
-    """A difficulty for each training candidate: 1 where the label noise has changed its grade, else 0."""
-    if path.exists():
-        return
-    run = experiment.base_ranker
-    noisy = load_data(run.data, run.evaluation.relevance_level)
-    clean = load_data(run.data.model_copy(update={"label_noise": LabelNoise()}))
-    split = noisy.splits["train"]
-    wrong = (split.grade != clean.splits["train"].grade).astype(int)
-    rows = zip(split.query[split.owner].tolist(), split.document.tolist(), wrong.tolist(), strict=True)
-    lines = (f"{noisy.query_ids[query]}\t{noisy.document_ids[row]}\t{value}\n" for query, row, value in rows)
-    path.write_text("".join(lines))
 
 
 def searched(data: Path, curriculum: str, trials: int, seed: int, memory: Path) -> Outcome:
     """Runs a search and its confirmation."""
     with TemporaryDirectory(dir=memory) as storage, without_ray(InProcess(memory, 10_000 * seed)):
         folder = SearchFolder(Path(storage), curriculum)
-        run_search.start_search(experiment_of(data, curriculum, trials, seed, memory), folder, None)
+        run_search.start_search(experiment_of(data, curriculum, trials, seed), folder, None)
         verdict = confirm_search(folder, Request(seeds=5), None)
     first = verdict.opponents[0]
     return Outcome(data.name, curriculum, trials, seed, verdict.verdict, first.difference, first.p)

@@ -330,16 +330,16 @@ def decide(course: Confirmation, inputs: Inputs) -> tuple[Verdict, pd.DataFrame]
 
     look = look_of(state, request.split, [one.label for one in complete], len(course.seeds))
     duels = [duel for one in complete for duel in duels_of(course, one)]
-    found = outcomes(values, duels, look.level)
-    known = {
+    tests = outcomes(values, duels, look.level)
+    configurations = {
         label: configuration(label, one, contenders[label].trial_id, contenders[label].params)
         for label, one in of_queries.items()
     }
-    results = {label: tested(of_label, values, known) for label, of_label in found.items()}
-    first = leader(found)
+    results = {label: tested(of_label, values, configurations) for label, of_label in tests.items()}
+    first = leader(tests)
     top = results[first]
     sample = next(iter(values.values())).shape
-    design = design_of([one.test.new for one in found[first]], sample[1], look.level / len(found))
+    design = design_of([one.test.new for one in tests[first]], sample[1], look.level / len(tests))
     verdict = Verdict(
         search=state.name,
         metric=state.metric,
@@ -350,7 +350,7 @@ def decide(course: Confirmation, inputs: Inputs) -> tuple[Verdict, pd.DataFrame]
         **dict(top),
         selection=course.selection,
         filter_against_plain=filter_against_plain(course, first, values),
-        **power_of(design, found[first], len(course.seeds)),
+        **power_of(design, tests[first], len(course.seeds)),
         look=look,
         others=tuple(result for label, result in results.items() if label != first),
         failures=tuple(Failure(label=run.contender.label, seed=run.seed, reason=why) for run, why in course.failed),
@@ -375,9 +375,9 @@ def roles_in_words(course: Confirmation) -> dict[str, str]:
     roles = {one.label: ["curriculum"] for one in course.curricula}
     for opponents in course.opponents.values():
         for one in opponents:
-            known = roles.setdefault(one.contender.label, [])
-            known += [role for role in one.roles if role not in known]
-    return {label: ", ".join(of_label) for label, of_label in roles.items()}
+            of_label = roles.setdefault(one.contender.label, [])
+            of_label += [role for role in one.roles if role not in of_label]
+    return {label: ", ".join(names) for label, names in roles.items()}
 
 
 def duels_of(course: Confirmation, one: Contender) -> list[Duel]:
@@ -397,13 +397,13 @@ def filter_against_plain(course: Confirmation, label: str, values: Mapping[str, 
     return compared(outcomes(values, [duel])[filtered.label][0])
 
 
-def power_of(design: Design | None, found: Sequence[Outcome], seeds: int) -> dict[str, Any]:
+def power_of(design: Design | None, tests: Sequence[Outcome], seeds: int) -> dict[str, Any]:
     if design is None or seeds < 2:
         return {"detectable": None, "power": None, "seeds_needed": None}
     return {
         "detectable": design.detectable(seeds),
         "power": design.power(seeds),
-        "seeds_needed": design.seeds_needed([one.difference for one in found]),
+        "seeds_needed": design.seeds_needed([one.difference for one in tests]),
     }
 
 
@@ -423,16 +423,16 @@ def low_trainings(runs: Sequence[SeedRun], state: SearchState) -> list[Collapse]
     by_label: dict[str, list[SeedRun]] = {}
     for run in runs:
         by_label.setdefault(run.contender.label, []).append(run)
-    found = []
+    collapses = []
     for label, of_label in by_label.items():
         devs = np.array([ended_result(run.folder, run.split)["dev"] for run in of_label])
         low = untaught(devs, trials)
-        found += [
+        collapses += [
             Collapse(label=label, seed=run.seed, value=float(dev))
             for run, dev, is_low in zip(of_label, devs, low, strict=True)
             if is_low
         ]
-    return found
+    return collapses
 
 
 def rankings_without_labels(course: Confirmation, inputs: Inputs) -> tuple[Any, Any]:

@@ -85,15 +85,15 @@ def best_curricula(
 
 def plain_contenders(state: SearchState, default: Contender) -> list[Contender]:
     """The distinct configurations of plain trials, best on dev first; without failed trials."""
-    found: dict[Hashable, Contender] = {}
+    by_key: dict[Hashable, Contender] = {}
     for trial, _ in state.ranked_of(PLAIN):
         key = training_key(trial.params)
-        if key in found:
+        if key in by_key:
             continue
         params = seedless(trial.params)
-        label = plain_label(trial.point, params, trial.trial, found.values())
-        found[key] = default if trial.baseline else Contender(label, trial.trial, trial.point, params)
-    return list(found.values())
+        label = plain_label(trial.point, params, trial.trial, by_key.values())
+        by_key[key] = default if trial.baseline else Contender(label, trial.trial, trial.point, params)
+    return list(by_key.values())
 
 
 def plain_label(point: Flat, params: Flat, trial: str, others: Iterable[Contender]) -> str:
@@ -105,5 +105,5 @@ def plain_label(point: Flat, params: Flat, trial: str, others: Iterable[Contende
 def contenders_by_training(state: SearchState, experiment: Experiment) -> dict[Hashable, Contender]:
     """The configurations of all sound trials, by what they train."""
     default = default_contender(state, experiment)
-    found = [*curricula(state, default).values(), default, *plain_contenders(state, default)]
-    return {training_key(one.params): one for one in reversed(found)}  # the first of equal ones
+    contenders = [*curricula(state, default).values(), default, *plain_contenders(state, default)]
+    return {training_key(one.params): one for one in reversed(contenders)}  # the first of equal ones

@@ -119,8 +119,8 @@ def _of_best(trials: Sequence[str], means: np.ndarray, noise: _Noise, seeds: int
     below = np.cumsum(weights / weights.sum()) ** MANY
     most = float(np.diff(below, prepend=0.0) @ grid)
     of_queries = max(0.0, noise.variance - noise.of_seed / seeds)
-    found = SURE * math.sqrt(noise.of_seed / SEEDS + of_queries)
-    any_gain = 1 - float(np.prod(1 - posterior[:, grid > found].sum(axis=1).clip(0, 1)))
+    threshold = SURE * math.sqrt(noise.of_seed / SEEDS + of_queries)
+    any_gain = 1 - float(np.prod(1 - posterior[:, grid > threshold].sum(axis=1).clip(0, 1)))
     gain = BestEffect(trial_id=trials[best], gain=float(expected[best]))
     return {"best": gain, "most": most, "worth_finding": any_gain}
 

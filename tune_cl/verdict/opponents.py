@@ -44,30 +44,30 @@ def opponents_of(
     meets_default  false where selection shows the default clearly below the champion
     """
     of_search = [*curricula(state, default).values(), *plain_contenders(state, default), champion, default]
-    known = {training_key(each.params): each for each in of_search}
+    searched = {training_key(each.params): each for each in of_search}
     config = experiment.config(one.point)
-    found: list[tuple[Role, Contender]] = [("champion", champion), ("twin", _made("twin", config.twin, known))]
+    plain: list[tuple[Role, Contender]] = [("champion", champion), ("twin", _made("twin", config.twin, searched))]
     if meets_default:
-        found.append(("default", default))
+        plain.append(("default", default))
     if share < WHOLE:
-        found.append(("filter", _made("filter", filter_config(config, share), known, share)))
+        plain.append(("filter", _made("filter", filter_config(config, share), searched, share)))
     by_label: dict[str, Plain] = {}
-    for role, contender in found:
+    for role, contender in plain:
         roles = by_label[contender.label].roles if contender.label in by_label else ()
         by_label[contender.label] = Plain((*roles, role), contender)
     return list(by_label.values())
 
 
 def _made(
-    role: Role, config: TrialConfig, known: Mapping[Hashable, Contender], share: float | None = None
+    role: Role, config: TrialConfig, searched: Mapping[Hashable, Contender], share: float | None = None
 ) -> Contender:
     """The contender of the search with this configuration, else a new one, whose folder bears its role in place of a
     trial: curricula that differ in their curricula alone share it."""
     point, params = config.point, seedless(config.params)
-    if same := known.get(training_key(params)):
+    if same := searched.get(training_key(params)):
         return same
     if share is None:
-        label = plain_label(point, params, role, known.values())
+        label = plain_label(point, params, role, searched.values())
     else:
         label = f"filter {share:.3g} {trial_words(point, params, plain=False)}"
     return Contender(label, role, point, params, of_search=False)

@@ -76,11 +76,11 @@ def pair_effects(
 
 def distinct_pairs(state: SearchState) -> list[Pair]:
     """Pairs of sound trials, each combination of trainings once."""
-    found: dict[Hashable, Pair] = {}
+    pairs: dict[Hashable, Pair] = {}
     for pair in state.pairs():
         if "failed" not in (pair.curriculum.outcome, pair.twin.outcome):
-            found.setdefault((training_key(pair.curriculum.params), training_key(pair.twin.params)), pair)
-    return list(found.values())
+            pairs.setdefault((training_key(pair.curriculum.params), training_key(pair.twin.params)), pair)
+    return list(pairs.values())
 
 
 def replicated(pairs: Sequence[Pair]) -> Pair | None:
@@ -171,9 +171,9 @@ def recorded_effects(search_folder: SearchFolder) -> Effects:
     end."""
     state = replay(read_events(search_folder.journal))
     require_pairs(distinct_pairs(state), search_folder)
-    found = search_effects(state, experiment_of(state))
-    if found is None:
+    effects = search_effects(state, experiment_of(state))
+    if effects is None:
         wrong = f"fewer than {FEWEST} pairs of search '{search_folder.name}' ran to the end with a dev value"
         right = f"{search_folder.command('effects')} --seeds 2, which trains all pairs to the end"
         raise ConfigError(Problem("NAME", wrong, right))
-    return found
+    return effects

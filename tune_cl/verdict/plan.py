@@ -49,8 +49,8 @@ def plan_of(search_folder: SearchFolder, state: SearchState, request: Request) -
     for seeds in SEEDS:
         trainings = selecting + configurations * seeds
         hours = None if seconds is None else trainings * seconds / 3600
-        found = {"detectable": design.detectable(seeds), "power": design.power(seeds)}
-        rows.append(PlanRow(seeds=seeds, trainings=trainings, hours=hours, **found))
+        power = {"detectable": design.detectable(seeds), "power": design.power(seeds)}
+        rows.append(PlanRow(seeds=seeds, trainings=trainings, hours=hours, **power))
     return Plan(
         search=state.name, metric=state.metric, split=request.split, queries=queries, source=source, rows=tuple(rows)
     )

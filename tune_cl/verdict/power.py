@@ -91,8 +91,8 @@ def _mean_squares(components: Components, seeds: int, queries: int) -> tuple[flo
 
 def design_of(tests: Sequence[CrossedTest], queries: int, level: float) -> Design | None:
     """None where some duel shows no variance: one seed, or trainings that are equal."""
-    known = all(np.isfinite(test.p) and _varies(test.components) for test in tests)
-    return Design(tests, queries, level) if known else None
+    varies = all(np.isfinite(test.p) and _varies(test.components) for test in tests)
+    return Design(tests, queries, level) if varies else None
 
 
 def _varies(components: Components) -> bool:

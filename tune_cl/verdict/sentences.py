@@ -177,13 +177,13 @@ def _design(verdict: Verdict) -> str:
 
 def _filter(verdict: Verdict) -> str:
     """Whether leaving pairs out helps by itself."""
-    found = verdict.filter_against_plain
-    if found is None or found.ci95 is None or found.p is None:
+    filtered = verdict.filter_against_plain
+    if filtered is None or filtered.ci95 is None or filtered.p is None:
         return ""
     what = "Leaving out the pairs that its checkpoints never saw, in random order and"
-    size = f"{found.difference:+.4f} {in_words(verdict.metric)}"
-    between = f"95 % CI {found.ci95[0]:+.4f} to {found.ci95[1]:+.4f}, p = {found.p:.2g}"
-    sure = "changes" if found.p <= LEVEL else "does not significantly change"
+    size = f"{filtered.difference:+.4f} {in_words(verdict.metric)}"
+    between = f"95 % CI {filtered.ci95[0]:+.4f} to {filtered.ci95[1]:+.4f}, p = {filtered.p:.2g}"
+    sure = "changes" if filtered.p <= LEVEL else "does not significantly change"
     return f"{what} {_without(verdict)}, {sure} {in_words(verdict.metric)} ({size}, {between})."
 
 
@@ -239,21 +239,21 @@ def notes(verdict: Verdict, untaught: Sequence[Collapse], two_groups: Sequence[s
     untaught    trainings that stayed far below the search's trials, with their values on dev
     two_groups  labels of configurations that fail under some seeds and work under others
     """
-    found = [_often_fails(verdict), _fell(verdict)]
-    found += [
+    lines = [_often_fails(verdict), _fell(verdict)]
+    lines += [
         f"'{label}' fails under some seeds and works under others, and {len(verdict.seeds)} seeds say little of how "
         "often; a lower learning rate may end that"
         for label in two_groups
     ]
     if untaught:
         names = ", ".join(f"'{one.label}' with seed {one.seed} ({one.value:.4f} on dev)" for one in untaught)
-        found.append(f"trainings that stayed far below the search's trials: {names}")
+        lines.append(f"trainings that stayed far below the search's trials: {names}")
     plain = _with_role(verdict, "champion") or verdict.opponents[0]
     rows = label_free_rows(verdict.first_stage, verdict.label_free)
-    found.append(below_label_free(rows, verdict.metric, [plain.mean, verdict.curriculum.mean]))
-    found += [f"'{one.label}' with seed {one.seed} failed: {one.reason}" for one in verdict.failures]
-    found += [ON_DEV] if verdict.split == "dev" else []
-    return tuple(one for one in found if one)
+    lines.append(below_label_free(rows, verdict.metric, [plain.mean, verdict.curriculum.mean]))
+    lines += [f"'{one.label}' with seed {one.seed} failed: {one.reason}" for one in verdict.failures]
+    lines += [ON_DEV] if verdict.split == "dev" else []
+    return tuple(one for one in lines if one)
 
 
 def _often_fails(verdict: Verdict) -> str:

@@ -87,23 +87,23 @@ def outcomes(values: Mapping[str, np.ndarray], duels: Sequence[Duel], level: flo
     p_fixed = [test.p_value for test in tests]
     curricula = [duel.curriculum for duel in duels]
     factors_new, factors_fixed = _holm_factors(p_new, curricula), _holm_factors(p_fixed, curricula)
-    found: dict[str, list[Outcome]] = {}
+    by_curriculum: dict[str, list[Outcome]] = {}
     for duel, test, p, fixed in zip(duels, tests, p_new, p_fixed, strict=True):
         p = min(1.0, p * factors_new[duel.curriculum]) if not math.isnan(p) else p
         fixed = min(1.0, fixed * factors_fixed[duel.curriculum])
-        found.setdefault(duel.curriculum, []).append(Outcome(duel, test, p, _interval(test, level), fixed))
-    return found
+        by_curriculum.setdefault(duel.curriculum, []).append(Outcome(duel, test, p, _interval(test, level), fixed))
+    return by_curriculum
 
 
 def _tests(values: Mapping[str, np.ndarray], duels: Sequence[Duel]) -> list[SeededTest]:
     """Paired duels lend each other the variance of their seeds, and unpaired ones."""
-    found: dict[Duel, SeededTest] = {}
+    by_duel: dict[Duel, SeededTest] = {}
     for paired in (True, False):
         chosen = [duel for duel in duels if duel.paired == paired]
         pairs = [(values[duel.curriculum], values[duel.opponent]) for duel in chosen]
         tests = seeded_tests(pairs, [duel.draws for duel in chosen], paired) if chosen else []
-        found |= zip(chosen, tests, strict=True)
-    return [found[duel] for duel in duels]
+        by_duel |= zip(chosen, tests, strict=True)
+    return [by_duel[duel] for duel in duels]
 
 
 def _interval(test: SeededTest, level: float) -> Interval:
@@ -118,8 +118,7 @@ def _holm_factors(p_values: Sequence[float], curricula: Sequence[str]) -> dict[s
     """What Holm's correction multiplies each curriculum's p with: each has one, its largest."""
     largest: dict[str, float] = {}
     for p, curriculum in zip(p_values, curricula, strict=True):
-        known = 1.0 if math.isnan(p) else p
-        largest[curriculum] = max(largest.get(curriculum, 0.0), known)
+        largest[curriculum] = max(largest.get(curriculum, 0.0), 1.0 if math.isnan(p) else p)
     before = np.array(list(largest.values()))
     after = holm(before)
     factors = np.divide(after, before, out=np.ones_like(before), where=before > 0)
@@ -138,26 +137,26 @@ def fixed_p_of(outcome: Outcome) -> float:
     return outcome.fixed_p
 
 
-def answer(found: Sequence[Outcome], p: P = p_of) -> Answer:
+def answer(tests: Sequence[Outcome], p: P = p_of) -> Answer:
     """better: above every opponent. worse: below champion and twin."""
-    if all(outcome.difference > 0 and p(outcome) <= LEVEL for outcome in found):
+    if all(outcome.difference > 0 and p(outcome) <= LEVEL for outcome in tests):
         return "better"
-    harm = _deciding_harm(found)
+    harm = _deciding_harm(tests)
     if harm and all(outcome.difference < 0 and p(outcome) <= LEVEL for outcome in harm):
         return "worse"
     return "no difference shown"
 
 
-def least_favourable(found: Sequence[Outcome], p: P = p_of) -> Outcome:
+def least_favourable(tests: Sequence[Outcome], p: P = p_of) -> Outcome:
     """The opponent with the least evidence that the curriculum is better: the largest one-sided p. Of a worse one that
     with the least evidence for this, whose p is the verdict's."""
-    if answer(found, p) == "worse":
-        return max(_deciding_harm(found), key=p)
-    return max(found, key=lambda outcome: (_one_sided(outcome, p), -outcome.difference))
+    if answer(tests, p) == "worse":
+        return max(_deciding_harm(tests), key=p)
+    return max(tests, key=lambda outcome: (_one_sided(outcome, p), -outcome.difference))
 
 
-def _deciding_harm(found: Sequence[Outcome]) -> list[Outcome]:
-    return [outcome for outcome in found if DECIDE_HARM & {*outcome.duel.roles}]
+def _deciding_harm(tests: Sequence[Outcome]) -> list[Outcome]:
+    return [outcome for outcome in tests if DECIDE_HARM & {*outcome.duel.roles}]
 
 
 def _one_sided(outcome: Outcome, p: P) -> float:
@@ -165,12 +164,12 @@ def _one_sided(outcome: Outcome, p: P) -> float:
     return two_sided / 2 if outcome.difference > 0 or math.isinf(two_sided) else 1 - two_sided / 2
 
 
-def leader(found: Mapping[str, Sequence[Outcome]]) -> str:
+def leader(tests: Mapping[str, Sequence[Outcome]]) -> str:
     """The curriculum that the verdict is about: of the better ones that furthest above its least favourable opponent,
     else the first."""
-    better = [label for label, of_label in found.items() if answer(of_label) == "better"]
-    first = next(iter(found))
-    return max(better, key=lambda label: least_favourable(found[label]).difference, default=first)
+    better = [label for label, of_label in tests.items() if answer(of_label) == "better"]
+    first = next(iter(tests))
+    return max(better, key=lambda label: least_favourable(tests[label]).difference, default=first)
 
 
 # -- as results ----------------------------------------------------------------------------------------------------
@@ -192,25 +191,27 @@ def configuration(
     )
 
 
-def tested(found: Sequence[Outcome], values: Mapping[str, np.ndarray], known: Mapping[str, Configuration]) -> Tested:
-    """The tests of one curriculum as a result. values: as in `outcomes`; known: all configurations by label."""
-    first = least_favourable(found)
-    in_order = [first, *(outcome for outcome in found if outcome is not first)]
-    fixed = least_favourable(found, fixed_p_of)
+def tested(
+    tests: Sequence[Outcome], values: Mapping[str, np.ndarray], configurations: Mapping[str, Configuration]
+) -> Tested:
+    """The tests of one curriculum as a result. values: as in `outcomes`; configurations: by label."""
+    first = least_favourable(tests)
+    in_order = [first, *(outcome for outcome in tests if outcome is not first)]
+    fixed = least_favourable(tests, fixed_p_of)
     differences = values[fixed.duel.curriculum] - values[fixed.duel.opponent]
     interval = bootstrap_ci(differences.mean(axis=0))
     return Tested(
-        curriculum=known[first.duel.curriculum],
-        opponents=tuple(_opponent(outcome, known[outcome.duel.opponent]) for outcome in in_order),
-        verdict=answer(found),
-        fixed_seeds=FixedSeeds(verdict=answer(found, fixed_p_of), ci95=interval, p=fixed.fixed_p),
+        curriculum=configurations[first.duel.curriculum],
+        opponents=tuple(_opponent(outcome, configurations[outcome.duel.opponent]) for outcome in in_order),
+        verdict=answer(tests),
+        fixed_seeds=FixedSeeds(verdict=answer(tests, fixed_p_of), ci95=interval, p=fixed.fixed_p),
     )
 
 
-def _opponent(outcome: Outcome, known: Configuration) -> Opponent:
+def _opponent(outcome: Outcome, configurations: Configuration) -> Opponent:
     shown = compared(outcome)
     return Opponent(
-        **known.model_dump(), roles=outcome.duel.roles, difference=shown.difference, ci95=shown.ci95, p=shown.p
+        **configurations.model_dump(), roles=outcome.duel.roles, difference=shown.difference, ci95=shown.ci95, p=shown.p
     )
 
 
@@ -250,10 +251,10 @@ def compare(
         raise ValueError("values that are not numbers")
     if unknown := opponents.keys() - {*ROLES}:
         raise ValueError(f"'{min(unknown)}' is not a role: {', '.join(ROLES)}")
-    roles = list(filter(opponents.__contains__, ROLES))
+    roles = [role for role in ROLES if opponents.get(role) is not None]
     duels = [Duel(str(number), role, (role,), paired) for number in range(len(every)) for role in roles]
-    known = {label: configuration(label, one) for label, one in arms.items()}
-    return tuple(tested(one, arms, known) for one in outcomes(arms, duels).values())
+    configurations = {label: configuration(label, one) for label, one in arms.items()}
+    return tuple(tested(one, arms, configurations) for one in outcomes(arms, duels).values())
 
 
 def by_cluster(values: Mapping[str, np.ndarray], clusters: Sequence[int] | None) -> dict[str, np.ndarray]:
