@@ -3,8 +3,8 @@
     python -m benchmarks.null_searches DATA... --memory FOLDER [--quick]
 
 `nothing` has everything available from the first step; `random` shows the training data in a random order. A search
-tries three losses and four learning rates with KNRM in 4, 6 or 12 trials, and is confirmed with five seeds. Printed: how
-often the verdict was better or worse, with exact 95 % intervals (Clopper & Pearson 1934).
+tries three losses and four learning rates with KNRM in 4, 6 or 12 trials, and is confirmed with five seeds. Printed:
+how often the verdict was better or worse, with exact 95 % intervals (Clopper & Pearson 1934).
 
 Search and confirmation are the real ones; but MLflow, the report and rankings without labels are left out, and in place
 of Ray, trainings are made here, one after another. Equal ones are made once and kept in --memory, as are the verdicts:
