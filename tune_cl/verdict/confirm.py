@@ -155,7 +155,9 @@ def confirm_search(
             trainings.train(course.rounds(), inputs.by_key, title, course.most_trainings(), "trainings at most")
             verdict, frame = decide(course, inputs)
             write_files(search_folder.folder, verdict, frame)
-            journal.append(event_of(verdict))
+            event = event_of(verdict)
+            if not any({**event, "time": 0.0} == {**one, "time": 0.0} for one in state.verdicts):
+                journal.append(event)
             write_verdict(search_folder.folder / TRIALS / BEST_RANKER, verdict, command)
             write_report(search_folder, journal)
             return verdict
@@ -230,8 +232,10 @@ class Confirmation:
         if not self.request.trials:
             self.curricula = [champion(self.candidates, self.selection, CURRICULUM)]
         of_contender = {one.contender.label: one for one in self.candidates}
-        first = of_contender.get(self.default.label)
-        meets_default = first is None or not is_clearly_below(first, of_contender[plain.label], self.state.metric)
+        meets_default = True
+        if self.default.label in of_contender and not {self.default.label, plain.label} & self.failed_labels:
+            default, best = of_contender[self.default.label], of_contender[plain.label]
+            meets_default = not is_clearly_below(default, best, self.state.metric)
         for one in self.curricula:
             runs = [] if one.label in self.failed_labels else of_contender[one.label].runs
             share = share_seen(one, runs, self.state, self.experiment)
