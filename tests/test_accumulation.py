@@ -18,11 +18,9 @@ from trainables.core.errors import WorkFailed
 from trainables.ranker_trainable import RankerTrainable
 from trainables.rankers.bert import Bert
 from trainables.rankers.ranker import RankerModule
-from trainables.training.accumulation import Accumulation
 from trainables.training.memory import Lack, attempt, enough_memory
 from trainables.training.prepared import PreparedData, prepare
 from trainables.training.trainer import Training
-from tune_cl.run_training import _train
 
 BATCH = 7
 
@@ -75,14 +73,6 @@ def test_micro_batches_leave_loss_and_gradient_alone(
         torch.testing.assert_close(parts[1][name], gradient, rtol=1e-7, atol=1e-12, msg=name)
 
 
-def test_each_batch_has_a_gradient_of_its_own() -> None:
-    weight = torch.nn.Parameter(torch.ones(2))
-    module, parts = torch.nn.ParameterList([weight]), Accumulation(None, torch.device("cpu"))
-    for _ in range(2):
-        parts.backward(module, 4, lambda part: weight.sum() * (part.stop - part.start))
-        assert weight.grad is not None and weight.grad.tolist() == [4, 4]
-
-
 class SmallDevice(RankerModule):
     """Scores as the ranker inside does, but has no memory for more than `room` pairs at a time."""
 
@@ -133,23 +123,6 @@ def test_out_of_memory_halves_the_micro_batch_and_changes_no_number(prepared: Pr
     again.load(tmp_path)
     again.iterate()
     assert module.sizes[0] == 4, "a resumed training tried a larger one again"
-
-
-def test_a_trial_reports_a_lack_of_memory_once_and_with_what_else_there_is_to_say(prepared: PreparedData) -> None:
-    trainable = RankerTrainable.__new__(RankerTrainable)
-    trainable.training, _ = on_small_device(make_run(), prepared, room=4)
-    trainable.reports_queries, trainable.notes, trainable.machine_reported = False, ["state 3 is damaged"], False
-    first, second = trainable.step(), trainable.step()
-    assert first["note"].startswith(f"state 3 is damaged; {TOLD}") and "note" not in second
-    assert first["machine"].startswith("precision: fp32") and "machine" not in second
-
-
-def test_a_single_training_says_that_memory_lacks(
-    prepared: PreparedData, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    training, _ = on_small_device(make_run(), prepared, room=4)
-    _train(training, tmp_path)
-    assert capsys.readouterr().err.count(f"note: {TOLD}") == 1
 
 
 def test_where_not_even_one_sample_fits_the_work_fails(prepared: PreparedData) -> None:

@@ -24,7 +24,6 @@ from trainables.training.factory import make_training, training_notes
 from trainables.training.prepared import PreparedData, prepare, ranker_of
 from trainables.training.saved_ranker import load_ranker_folder
 from trainables.training.trainer import Training
-from tune_cl.experiment.load import build, load_training_run
 
 DATA = tiny_data(queries=8, candidates=4, turns=1)
 ROWS = np.arange(8)
@@ -108,17 +107,6 @@ def test_adapters_change_no_score_at_first_and_merge_into_the_weights(encoder: E
     module.merge_adapters()
     torch.testing.assert_close(scores(module, text), changed, rtol=1e-4, atol=1e-5)
     assert module.state_dict().keys() == plain.state_dict().keys()
-
-
-def test_alpha_scales_an_adapter(trained: Encoder) -> None:
-    changes = []
-    for alpha in (None, 4, 8):
-        module, _ = trained.build(lora={"rank": 2, "alpha": alpha})
-        layer: Any = next(part for part in module.encoder.modules() if hasattr(part, "lora_A"))
-        torch.nn.init.ones_(layer.lora_B["default"].weight)
-        changes.append(layer.get_delta_weight("default").detach())
-    torch.testing.assert_close(changes[0], changes[1])  # twice the rank
-    torch.testing.assert_close(changes[2], 2 * changes[1])
 
 
 def test_a_training_of_adapters_resumes_exactly_and_is_saved_without_them(trained: Encoder, tmp_path: Path) -> None:
@@ -207,34 +195,3 @@ def test_scores_by_what_frozen_layers_gave_are_those_of_the_whole_ranker(trained
     unfrozen = load_ranker_folder(tmp_path / "ranker")
     np.testing.assert_array_equal(unfrozen.score_split(DATA, "dev"), whole.score(whole.dev))
     assert whole.best_iteration != 2 or np.array_equal(again, whole.best_scores)
-
-
-def test_freezing_more_than_there_is_is_an_error(trained: Encoder) -> None:
-    for name in ("bert", "bi_encoder"):
-        run = trained.run(name=name, freeze=3)
-        with pytest.raises(ConfigError, match=r"ranker\.freeze: 3, and the model has 2 layers; at most 2"):
-            training_notes(run, prepare(run, DATA))
-    run = trained.run(name="bi_encoder", freeze=2)
-    if trained.kind == "bert":
-        with pytest.raises(ConfigError, match=r"ranker\.freeze: 2 leaves nothing to train; at most 1"):
-            make_training(run, prepare(run, DATA), device="cpu")
-
-
-def test_what_is_padded_is_said(encoder: Encoder) -> None:
-    notes = [note for note in training_notes(encoder.run(), encoder.prepared()) if "not packed" in note]
-    assert notes == (
-        ["encoders of architecture deberta-v2 are not packed: short pairs are padded"]
-        if encoder.kind.startswith("deberta")
-        else []
-    )
-
-
-def test_a_space_writes_adapters_as_a_section_and_can_search_them() -> None:
-    space = {"name": "lora", "ranker": {"name": "bert", "lora": {"rank": {"choice": [4, 8]}, "targets": ["query"]}}}
-    experiment = build("lora", space, {})
-    assert experiment.space.parameters.keys() == {"ranker.lora.rank"}
-    run = experiment.training(experiment.base.point | {"ranker.lora.rank": 8})
-    assert run.ranker.model_dump()["lora"] == {"rank": 8, "alpha": None, "targets": ("query",)}
-    assert load_training_run(None, ["ranker.name=bert", "ranker.lora.rank=2"]).ranker.model_dump()["lora"]["rank"] == 2
-    with pytest.raises(ConfigError, match=r"ranker\.lora\.rnk: unknown key"):
-        build("lora", {"ranker": {"name": "bert", "lora": {"rnk": 4}}}, {})

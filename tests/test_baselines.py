@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -18,10 +17,10 @@ from tests.support.builders import tiny_data
 from tests.support.trec_folder import write_trec_folder
 from trainables.baselines import BASELINES, load_baseline
 from trainables.baselines.label_free import GIVEN_RUN, NOTHING, OVER_WORDS, VECTORS, label_free
-from trainables.baselines.lexical import Baseline, Bm25Baseline, Postings, Sdm, terms
+from trainables.baselines.lexical import Baseline, Bm25Baseline, Sdm, terms
 from trainables.baselines.ranking import first_ranks, grid_best, rank
 from trainables.config.keys import TrainingRun
-from trainables.core.errors import ConfigError, DataError
+from trainables.core.errors import ConfigError
 from trainables.data import load_data
 from trainables.data.bm25 import Bm25
 from trainables.data.columns import NO_RANK, RankingData, Split, TextColumn
@@ -91,31 +90,6 @@ def test_scores_are_finite_repeatable_and_better_than_chance(name: str) -> None:
     assert value > chance
 
 
-@pytest.mark.parametrize("name", sorted({*BASELINES} - {"oracle"}))
-def test_texts_without_words_score_nothing(name: str) -> None:
-    data = data_of(["cat", "?"], ["", "..", "cat dog"])
-    data = replace(data, splits={**data.splits, "train": data.splits["test"]})
-    values = scores(name, data).reshape(2, 3)
-    assert values[0, 2] > 0
-    assert not values[1].any() and not values[0, :2].any()
-
-
-@pytest.mark.parametrize("name", BASELINES)
-def test_every_point_of_the_grid_is_a_setting(name: str) -> None:
-    kind = load_baseline(name)
-    defaults = kind(tiny_data(), RUN, ["test"]).defaults()
-    assert all(point.keys() <= defaults.keys() for point in kind.grid)
-    assert len({tuple(point.items()) for point in kind.grid}) == len(kind.grid)
-    assert len(kind.grid) == {"bm25": 840, "sdm": 66}.get(name, 0)
-
-
-@pytest.mark.parametrize("name", BASELINES)
-def test_data_without_texts_to_rank_is_refused(name: str) -> None:
-    data = replace(tiny_data(), features=np.zeros((1, 1), np.float32))
-    with pytest.raises(DataError, match="features, no texts"):
-        load_baseline(name)(data, RUN, ["test"])
-
-
 # -- bm25 -------------------------------------------------------------------------------------------------------------
 
 
@@ -155,18 +129,6 @@ def assert_best_of_all(baseline: Baseline, name: str, params: dict[str, float]) 
         np.testing.assert_array_equal(scores[rows], plain_scores)
         start = rows.stop
     assert start == len(scores)
-
-
-def test_long_work_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("trainables.core.prose.PROGRESS_SECONDS", 0.0)
-    monkeypatch.setattr("trainables.baselines.lexical._DOCUMENTS", 2)
-    monkeypatch.setattr("trainables.baselines.lexical.CELLS", 1)
-    data = data_of(["cat", "dog cat"], ["cat", "cat dog", "dog bird dog"])
-    baseline = Bm25Baseline(data, run_of(data={"top_k": 2}), ["test"], collection=True)
-    rank(baseline, "test", baseline.defaults())
-    read, ranked = capsys.readouterr().err.splitlines()
-    assert re.fullmatch(r"read 2 of 3 documents, about \d+ s left", read)
-    assert re.fullmatch(r"ranked for 1 of 2 queries, about \d+ s left", ranked)
 
 
 def test_ranking_query_by_query_gives_what_ranking_at_once_gives(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,12 +202,6 @@ def test_a_window_ends_after_eight_terms_and_counts_each_pair_of_positions() -> 
     assert dict(zip(ordered.candidate.tolist(), ordered.count.tolist(), strict=True)) == {2: 1}
 
 
-def test_a_repeated_word_is_its_own_neighbour_once() -> None:
-    data = data_of(["cat cat"], ["cat dog cat", "cat", "cat cat"])
-    windows = Sdm(data, RUN, ["test"])._windows(data.splits["test"], False)
-    assert windows.candidate.tolist() == [0, 2] and windows.count.tolist() == [1, 1]
-
-
 def test_a_query_of_one_word_is_scored_by_the_word_whatever_the_weights() -> None:
     data = data_of(["cat", "cat dog"], ["cat dog", "cat"])
     values = scores("sdm", data, tw=0.0, ow=0.0, uw=0.0).reshape(2, 2)
@@ -258,13 +214,6 @@ def test_a_query_of_one_word_is_scored_by_the_word_whatever_the_weights() -> Non
 def test_sdm_with_all_weight_on_the_words_is_bm25(documents: list[str], queries: list[str]) -> None:
     data = data_of(queries, [*documents, "cat"])
     np.testing.assert_allclose(scores("sdm", data, tw=1.0, ow=0.0, uw=0.0), scores("bm25", data), atol=1e-12)
-
-
-def test_windows_do_not_cross_documents() -> None:
-    postings = Postings(TextColumn.of(["fox", "den fox"]), {0: "fox den"})
-    assert postings.occurrences.position.tolist() == [0, 0, 1]
-    data = data_of(["fox den"], ["fox", "den fox"])
-    assert Sdm(data, RUN, ["test"])._windows(data.splits["test"], True).count.tolist() == []
 
 
 # -- embedding --------------------------------------------------------------------------------------------------------
@@ -281,14 +230,6 @@ def test_embedding_is_the_cosine_of_mean_vectors(tmp_path: Path) -> None:
     root2, root5 = math.sqrt(2), math.sqrt(5)
     by_hand = [[1, 1 / root5, -0.6, 0], [1 / root2, 3 / (root2 * root5), 0.2 / root2, 0], [0, 0, 0, 0]]
     np.testing.assert_allclose(values, by_hand, atol=1e-7)
-
-
-def test_embedding_says_what_it_lacks() -> None:
-    bert = TrainingRun.model_validate({"ranker": "bert"})
-    with pytest.raises(ConfigError, match="bert has no word vectors"):
-        load_baseline("embedding")(tiny_data(), bert, ["test"])
-    with pytest.raises(DataError, match="no train split"):
-        load_baseline("embedding")(data_of(["cat"], ["cat"]), RUN, ["test"])
 
 
 # -- real data --------------------------------------------------------------------------------------------------------

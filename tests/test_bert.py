@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.builders import tiny_data
 from trainables.core.errors import ConfigError
 from trainables.rankers import load_ranker, ranker_settings
 from trainables.rankers.bert import BertModule
-from trainables.rankers.encoders import train_wordpiece
 from trainables.rankers.ranker import TextSide, Tokens
 from trainables.rankers.text_pairs import PairTemplate, truncated
 
@@ -61,33 +60,6 @@ def test_pair_layout(from_front: bool, query: list[int]) -> None:
     assert inputs["token_type_ids"].tolist() == [[0, 0, 0, 0, 0, 1, 1, 1], [0, 0, 1, 1, 1, 0, 0, 0]]
     assert inputs["attention_mask"].tolist() == [[True] * 8, [True] * 5 + [False] * 3]
     assert PairTemplate.from_json(template.to_json()) == template
-
-
-@pytest.mark.parametrize(
-    ("turns", "keep", "expected"), [(3, "latest", True), (3, "first", False), (1, "latest", False)]
-)
-def test_only_queries_of_several_utterances_lose_their_first_tokens(turns: int, keep: str, expected: bool) -> None:
-    text = BERT.prepare(tiny_data(queries=3, turns=turns), ranker_settings({"name": "bert", "keep": keep}), seed=0)
-    assert PairTemplate.from_json(text.files["pairs.json"]).from_front is expected
-
-
-def test_the_vocabulary_of_tiny_depends_on_the_training_split_alone() -> None:
-    few, many, other = (
-        BERT.prepare(
-            tiny_data(queries={"train": train, "dev": dev, "test": dev}), ranker_settings({"name": "bert"}), seed=0
-        )
-        for train, dev in ((3, 1), (3, 20), (4, 1))
-    )
-    assert few.files == many.files
-    assert few.files != other.files
-
-
-@given(st.lists(st.text(max_size=30), min_size=1, max_size=20))
-@settings(max_examples=30, deadline=None)
-def test_a_learned_vocabulary_is_always_the_same(texts: list[str]) -> None:
-    one, same = (train_wordpiece(texts, 64) for _ in range(2))
-    assert one.to_str() == same.to_str()
-    assert one.get_vocab_size() <= 64
 
 
 def test_the_scoring_layer_may_have_a_rate_of_its_own() -> None:
@@ -179,12 +151,3 @@ def test_the_score_of_a_long_document_is_that_of_its_mean_cls() -> None:
     alone = [module(**module.collate(text.queries, text.documents, rows[0][[i]], rows[1][[i]])) for i in range(32)]
     torch.testing.assert_close(module(**inputs), torch.cat(alone), rtol=1e-9, atol=1e-12)
     assert module.costs(text.queries, text.documents, *rows).sum() == inputs["reads"].sum()
-
-
-def test_short_documents_score_alike_either_way() -> None:
-    (average, text), (truncate, _) = passage_module("average"), passage_module("truncate")
-    short = np.flatnonzero(text.documents.lengths <= 5)[:4]
-    rows = np.zeros(len(short), int), short
-    assert len(short) and text.queries.lengths[0] <= 8
-    pair = [module(**module.collate(text.queries, text.documents, *rows)) for module in (average, truncate)]
-    torch.testing.assert_close(*pair)

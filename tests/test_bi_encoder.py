@@ -59,15 +59,6 @@ def load(folder: Path) -> SavedRanker:
     return ranker
 
 
-def our_vectors(ranker: SavedRanker, texts: list[str]) -> np.ndarray:
-    tokens = load_ranker("bi_encoder").encode(ranker.files, None, texts)
-    module = ranker.module.eval()
-    assert isinstance(module, DualEncoder)
-    with torch.no_grad():
-        nothing = np.empty(0, np.int64)
-        return module.embed(**module.collate_texts(tokens, tokens, np.arange(len(texts)), nothing)).numpy()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("more", [{}, {"in_batch_negatives": True, "loss": "softmax"}, {"micro_batch": 2}])
 def test_prompts_lengths_dimensions_and_adapters_are_trained_and_saved(more: dict[str, Any], tmp_path: Path) -> None:
@@ -106,22 +97,6 @@ def test_the_similarity_of_the_folder_is_the_default_and_not_contradicted(tmp_pa
 def test_more_dimensions_than_a_vector_has_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"ranker\.dimensions: 33, and the vectors have 32; at most 32"):
         saved_ranker(tmp_path, "bert", dimensions=33)
-
-
-def test_an_encoder_in_a_folder_of_its_own_is_found(tmp_path: Path) -> None:
-    """As versions of sentence-transformers before 2 wrote it."""
-    ranker = saved_ranker(tmp_path, "bert")
-    old = tmp_path / "old"
-    (old / "1_Pooling").mkdir(parents=True)
-    save_encoder("bert", old / "0_Transformer")
-    modules = json.loads((tmp_path / "ranker" / "modules.json").read_text())
-    modules[0]["path"] = "0_Transformer"
-    (old / "modules.json").write_text(json.dumps(modules))
-    (old / "1_Pooling" / "config.json").write_bytes((tmp_path / "ranker" / "1_Pooling" / "config.json").read_bytes())
-    (old / "0_Transformer" / "sentence_bert_config.json").write_text('{"max_seq_length": 16}')
-    for name in ("config.json", "model.safetensors"):
-        (old / "0_Transformer" / name).write_bytes((tmp_path / "ranker" / name).read_bytes())
-    assert np.array_equal(our_vectors(load(old), QUERIES), our_vectors(ranker, QUERIES))
 
 
 @pytest.mark.parametrize(
@@ -174,20 +149,3 @@ def test_the_temperature_divides_scores_in_the_loss(loss: str, tempered: bool, d
 
     assert first_loss() == first_loss(temperature=1.0)
     assert (first_loss(temperature=0.1) != first_loss()) is tempered
-
-
-@pytest.mark.parametrize(
-    ("ranker", "training", "temperature"),
-    [
-        ({}, {}, 0.05),
-        ({"similarity": "dot"}, {}, 1),
-        ({}, {"loss": "distill_kl"}, 1),
-        ({}, {"temperature": 0.02}, 0.02),
-        ({"name": "bert"}, {}, 1),
-    ],
-)
-def test_cosines_have_a_temperature_of_their_own(
-    ranker: dict[str, Any], training: dict[str, Any], temperature: float
-) -> None:
-    run = {"ranker": {"name": "bi_encoder", **ranker}, "training": {"loss": "softmax", **training}}
-    assert TrainingRun.model_validate(run).temperature == temperature

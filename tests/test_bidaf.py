@@ -68,13 +68,6 @@ def test_letters_of_every_script_are_characters() -> None:
     assert ["".join(word) for word in read] == vocabulary.split()
 
 
-def test_a_large_alphabet_fits() -> None:
-    letters = [chr(0x4E00 + number) for number in range(300)]
-    vocabulary = "\n".join(letters)
-    rows = word_characters(vocabulary, alphabet_of(vocabulary))[FIRST_WORD:, 0]
-    assert rows.tolist() == [FIRST_CHARACTER + 36 + number for number in range(300)]
-
-
 def test_in_the_study_s_way_the_document_s_own_weights_learn_nothing() -> None:
     """Softmax over the query cancels what is the same for all its words: the first third of Eq. 1's vector."""
     cases: list[tuple[Literal["paper", "study"], bool]] = [("paper", True), ("study", False)]

@@ -28,7 +28,8 @@ from trainables.data.instances import make_instances
 from trainables.extras.trees import TreeTraining
 from trainables.training.batching import scored_of
 from trainables.training.prepared import prepare
-from trainables.training.pretrained import pretrained_start, teacher_scores
+from trainables.training.pretraining import pretrained_start
+from trainables.training.teachers import teacher_scores
 
 Results = Callable[[], Any]
 RANKER = {"name": "conv_knrm", "vector_size": 8, "filters": 4}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,15 +11,12 @@ import pytest
 
 from tests.support.builders import tiny_data
 from tests.support.encoder_folders import save_encoder
-from tests.support.scored_data import split_of
 from tests.support.trec_folder import write_trec_folder
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import DataError
 from trainables.data import load_data
-from trainables.data.instances import make_instances
-from trainables.training.checkpoint import save_iteration
 from trainables.training.prepared import files_of, prepare
-from trainables.training.pretrained import teacher_scores
+from trainables.training.teachers import teacher_scores
 from tune_cl.cli import main
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import load_experiment
@@ -68,20 +64,6 @@ def test_a_teacher_is_trained_anew_when_its_encoder_changes(
         scores_of_teacher(folder, {"name": "bert", "model": str(encoder)})
         trained.append("training the teacher" in capfd.readouterr().err)
     assert trained == [True, False, True]
-
-
-def test_the_highest_grade_is_not_its_own_negative() -> None:
-    split = replace(split_of([4.0, 3.0, 2.0, 1.0]), grade=np.array([32767, 0, -1, 0], np.int16))
-    assert sorted(make_instances(split, True, "all", 1).negative.tolist()) == [1, 2, 3]
-
-
-def test_what_a_kill_left_of_a_save_goes_with_the_next(tmp_path: Path) -> None:
-    """An ended process cannot take it away, and the state of BERT has 1.8 GB."""
-    for name in (".iteration-00001-abc", ".iteration-00001-abc.old", ".iteration-00002-def"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "best.safetensors").touch()
-    save_iteration(tmp_path, 3, lambda folder: None)
-    assert [path.name for path in tmp_path.iterdir()] == ["iteration-00003"]
 
 
 def test_a_search_does_not_go_on_with_another_file_of_vectors(

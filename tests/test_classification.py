@@ -20,17 +20,15 @@ from trainables.config.keys import TrainingRun
 from trainables.config.task_fit import require_fit
 from trainables.core.errors import ConfigError, DataError, WorkFailed
 from trainables.curriculum.scoring import SCORINGS, Scored
-from trainables.data import load_data, task_of
 from trainables.data.columns import RankingData
 from trainables.data.instances import NONE, Instances
-from trainables.data.settings import DataConfig
 from trainables.evaluation.metrics import METRICS
-from trainables.evaluation.per_query import Accuracy, evaluator_of, probabilities
+from trainables.evaluation.per_query import Accuracy, evaluator_of
 from trainables.training import losses
 from trainables.training.losses import LossSettings
-from trainables.training.other_teachers import completed
 from trainables.training.prepared import prepare, prepared_key
 from trainables.training.saved_ranker import load_ranker_folder
+from trainables.training.teachers import completed
 from trainables.training.trainer import Training
 from tune_cl.cli import command_of
 from tune_cl.experiment.load import build
@@ -86,10 +84,6 @@ def test_losses_of_logits() -> None:
     hinge = losses.class_hinge(logits, classes, LossSettings())
     expected = [1 + float(probability[0, 2] - probability[0, 0]), 1.0]
     assert hinge.tolist() == pytest.approx(expected)
-
-
-def test_probabilities_of_large_logits() -> None:
-    assert probabilities(np.array([[1000, 0], [0, -1000]], np.float32)).tolist() == [[1, 0], [1, 0]]
 
 
 def test_accuracy_counts_the_highest_logit(data: RankingData) -> None:
@@ -220,24 +214,6 @@ def test_everything_that_does_not_fit_is_named_with_its_fix() -> None:
     require_fit(run, "ranking")
 
 
-def test_a_scoring_that_plays_no_part_is_no_problem() -> None:
-    require_fit(make_run(curriculum={"scoring": "bm25_std"}), "classification")
-
-
-def test_a_training_refuses_what_does_not_fit(data: RankingData) -> None:
-    run = make_run(training={"loss": "pairwise"})
-    with pytest.raises(ConfigError, match="'pairwise' learns to rank"):
-        Training(run, prepare(run, data))
-
-
-def test_the_form_of_a_folder_tells_the_task(tmp_path: Path) -> None:
-    for number, files in enumerate(FORMS.values()):
-        folder = write_folder(tmp_path / str(number), files)
-        if "collection.tsv" not in files or "run.train.txt" in files:  # otherwise Java would retrieve candidates
-            assert task_of(str(folder)) == load_data(DataConfig(source=str(folder))).task
-    assert task_of("docstrings") == task_of("/no/such/folder") == task_of("ir_datasets:antique") == "ranking"
-
-
 def test_metric_and_loss_follow_the_data_unless_given(tmp_path: Path) -> None:
     pairs = str(pair_folder(tmp_path))
     plain = build("plain", {"data": pairs}, {})
@@ -254,13 +230,6 @@ def test_metric_and_loss_follow_the_data_unless_given(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="'pairwise' learns to rank"):
         build("drawn", space | {"data": pairs, "metric": "accuracy"}, {})
     assert build("ranking", space | {"metric": "map"}, {}).metric == "map"
-
-
-@pytest.mark.parametrize("name", [name for name, scoring in SCORINGS.items() if scoring.unfit])
-def test_unfit_scorings_are_refused(name: str, tmp_path: Path, console: Console) -> None:
-    folder = pair_folder(tmp_path / "pairs")
-    (line,) = console.errors(f"score {folder} {name}")
-    assert line.startswith(f"error: curriculum.scoring: '{name}' ")
 
 
 # -- files and commands -----------------------------------------------------------------------------------------
@@ -300,13 +269,6 @@ def test_a_ranker_refuses_data_of_another_task(data: RankingData, tmp_path: Path
     options["precision"] = None
     with pytest.raises(DataError, match=r"'wikiqa' is documents to rank, and the ranker learned to classify pairs"):
         command_of("rerank").execute(Namespace(**options, output=None))
-
-
-def test_score_names_the_class_of_its_examples(tmp_path: Path, console: Console) -> None:
-    output = tmp_path / "d.tsv"
-    scored = console.document(f"score {pair_folder(tmp_path / 'p')} response_words --output {output}")
-    assert scored["count"] == len(output.read_text().splitlines()) == 60
-    assert {row["label"] for row in scored["examples"]["easiest"]} <= {"contradiction", "entailment", "neutral"}
 
 
 def test_confirmation_and_artifacts_have_predictions(data: RankingData, tmp_path: Path) -> None:

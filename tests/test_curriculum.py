@@ -12,7 +12,7 @@ import torch
 
 from tests.support.builders import tiny_data
 from tests.support.scored_data import split_of
-from trainables.config.keys import TrainingRun, validated
+from trainables.config.keys import TrainingRun
 from trainables.data.instances import make_instances
 from trainables.training import losses
 from trainables.training.batching import make_weigher, objective
@@ -145,11 +145,6 @@ def test_per_sample_weights_and_the_product_of_means() -> None:
     assert float(losses.reduced(per_sample, weight, batch_mean=True)) == pytest.approx(0.30)
 
 
-def test_the_reference_settles_how_weights_are_reduced() -> None:
-    by_mean = [make_run(reference=name).curriculum.reduces_by_batch_mean for name in ("paper", "code")]
-    assert by_mean == [False, True]
-
-
 @pytest.mark.parametrize("anti", [False, True])
 def test_self_paced_learning_orders_by_the_rankers_own_loss(anti: bool, data) -> None:
     training = start(make_run(pacing="linear", scoring="self_paced", delta=0.2, T=1.0, anti=anti), data)
@@ -204,81 +199,6 @@ def test_the_code_weighs_what_is_outside_the_run_and_takes_every_grade_for_relev
     graded = graded.model_copy(update={"curriculum": make_run(weighting="reciprocal_rank").curriculum})
     weigher = make_weigher(graded, split, make_instances(split, False, "all", 2), np.zeros(3))
     assert weigher.relevant.tolist() == [True, True, True], "s > 0, where s is the grade that is learnt"
-
-
-def in_force(**curriculum: Any) -> set[str]:
-    keys = make_run(**curriculum).in_force()
-    return {key.removeprefix("curriculum.") for key in keys if key.startswith("curriculum.")}
-
-
-ALWAYS = {"pacing", "weighting", "objective_switch", "negatives.schedule"}
-
-
-@pytest.mark.parametrize(
-    ("keys", "more"),
-    [
-        ({}, set()),
-        ({"n": 7}, set()),
-        ({"pacing": "linear"}, {"scoring", "delta", "T", "final_share", "anti"}),
-        ({"pacing": "root"}, {"scoring", "delta", "T", "final_share", "anti", "n"}),
-        ({"pacing": "cubic"}, {"scoring", "delta", "T", "final_share", "anti", "reference"}),
-        ({"pacing": "step"}, {"scoring", "delta", "T", "final_share", "anti", "stages", "reference"}),
-        (
-            {"pacing": "step", "reference": "code"},
-            {"scoring", "T", "final_share", "anti", "stages", "reference"},
-        ),
-        (
-            {"pacing": "linear", "scoring": "self_paced"},
-            {"scoring", "delta", "T", "final_share", "anti"},
-        ),
-        ({"weighting": "kde"}, {"m", "anti", "reference"}),
-        ({"weighting": "difficulty"}, {"m", "anti", "reference", "scoring"}),
-        (
-            {"weighting": "self_paced_linear", "reference": "code"},
-            {"m", "anti", "reference", "scoring", "delta"},
-        ),
-        ({"objective_switch": "mse"}, {"switch_at"}),
-        ({"scoring": "self_paced"}, set()),
-        ({"weighting": "kde", "scoring": "self_paced"}, {"m", "anti", "reference"}),
-        (
-            {"weighting": "difficulty", "scoring": "self_paced"},
-            {"m", "anti", "reference", "scoring"},
-        ),
-        (
-            {"pacing": "linear", "scoring": "bm25_std"},
-            {"scoring", "delta", "T", "final_share", "anti", "reference"},
-        ),
-        (
-            {"pacing": "linear", "scoring": "semantic_std"},
-            {"scoring", "delta", "T", "final_share", "anti", "reference", "vectors"},
-        ),
-        ({"scoring": "semantic_std"}, set()),
-    ],
-)
-def test_only_keys_with_an_effect_are_in_force(keys: dict[str, Any], more: set[str]) -> None:
-    assert in_force(**keys) == ALWAYS | more
-
-
-def test_teacher_margin_and_pretraining_are_in_force_where_they_are_read() -> None:
-    def sections(run: TrainingRun) -> set[str]:
-        return {key.rpartition(".")[0] for key in run.in_force()} | (run.in_force().keys() & {"training.margin"})
-
-    assert "curriculum.teacher" in sections(make_run(pacing="linear", scoring="model_loss"))
-    assert "curriculum.teacher" not in sections(make_run(scoring="model_loss"))
-    assert "training.margin" in sections(make_run("hinge")) and "training.margin" not in sections(make_run("pairwise"))
-    before = {key for key in make_run().in_force() if "pretrain" in key}
-    run = make_run().model_copy(update={"training": make_run().training.model_copy(update={"pretrain_data": "there"})})
-    after = {key for key in run.in_force() if "pretrain" in key}
-    assert before == set() and after == {
-        f"training.pretrain_{key}" for key in ("data", "iterations", "lr", "relevance_level", "seed")
-    }
-
-
-def test_a_given_learning_rate_goes_before_the_ranker_s_own() -> None:
-    own = validated({"ranker": "lambdamart"}).training.lr
-    assert own != validated({"ranker": "conv_knrm"}).training.lr
-    assert validated({"ranker": "lambdamart", "training": {"lr": 0.5}}).training.lr == 0.5
-    assert validated({"training": {"clip": "Infinity"}}).training.clip == float("inf")
 
 
 def test_the_objective_switches_at_its_share_of_the_steps() -> None:

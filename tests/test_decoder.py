@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,9 @@ import transformers
 from tokenizers import Tokenizer, models, trainers
 
 from tests.support.builders import tiny_data
-from tests.support.console import Console
 from tests.support.encoder_folders import save_encoder
 from tests.support.resumed import resumes_exactly
 from trainables.config.keys import TrainingRun, validated
-from trainables.config.task_fit import require_fit
 from trainables.core.errors import ConfigError
 from trainables.extras.decoder import DecoderModule
 from trainables.extras.prompt import INSTRUCTION, JUDGE
@@ -29,7 +26,6 @@ from trainables.training.factory import make_training, training_notes
 from trainables.training.prepared import PreparedData, prepare
 from trainables.training.saved_ranker import load_ranker_folder
 from trainables.training.trainer import Training
-from tune_cl.model_card import Facts, write_card
 
 DATA = tiny_data(queries=8, candidates=4, turns=1)
 DECODER = load_ranker("decoder")
@@ -205,16 +201,6 @@ def test_what_cannot_say_yes_or_no_is_an_error(folder: Path, tmp_path: Path) -> 
         prepare(make_run(tmp_path / "bare"), DATA)
 
 
-def test_what_does_not_fit_is_known_before_data_is_read(folder: Path, console: Console) -> None:
-    given = ["--ranker", "decoder", "--set", f"ranker.model={folder}"]
-    for command in (["train", *given], ["run", "quickstart", *given]):
-        (line,) = console.errors("", *command, "--data", "docstrings", "--set", "training.max_length=16")
-        assert re.match(r"error: training\.max_length: 16 tokens, and the prompt alone has \d+; at least \d+", line)
-    run = make_run(folder).model_copy(update={"metric": "accuracy"})
-    with pytest.raises(ConfigError, match=r"ranker\.name: decoder only ranks, and the data is pairs to classify; bert"):
-        require_fit(run, "classification")
-
-
 def test_what_does_not_fit_is_an_error(folder: Path) -> None:
     with pytest.raises(ConfigError, match=r"ranker\.name: decoder says yes or no, and the data has classes"):
         DECODER.build(prepared_of(folder).text, ranker_settings(make_run(folder).ranker), MAX_LENGTH, 3)
@@ -223,14 +209,3 @@ def test_what_does_not_fit_is_an_error(folder: Path) -> None:
     with pytest.raises(ConfigError, match=wrong):
         training_notes(run, prepared_of(folder))
     assert "decoders are not packed: short pairs are padded" in training_notes(make_run(folder), prepared_of(folder))
-
-
-def test_the_card_of_a_decoder_gives_others_the_pair(folder: Path, tmp_path: Path) -> None:
-    """Its example is run as it stands, but for the library, which gives the pair back."""
-    (tmp_path / "tune_cl.json").touch()
-    write_card(tmp_path, Facts(make_run(folder), DATA, 0.5, 1, "tune-cl train"))
-    code = (tmp_path / "README.md").read_text().split("```python\n")[1].split("```")[0]
-    lines = [line for line in code.splitlines() if "CrossEncoder" not in line]
-    given: dict[str, Any] = {}
-    exec("\n".join(lines).replace("ranker.predict", "list"), given)
-    assert given["scores"] == [("a query", "a document")]

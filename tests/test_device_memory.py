@@ -6,8 +6,6 @@ import gc
 import os
 import platform
 import resource
-from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,26 +15,20 @@ import torch
 from tests.support.builders import tiny_data
 from tests.support.device_state import device_state
 from tests.support.tiny_trial import tiny_trial
-from tests.support.toy_search import ToyTrainer, experiment
+from tests.support.toy_search import experiment
 from trainables import ranker_trainable
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import WorkFailed
 from trainables.data.columns import required_split
 from trainables.ranker_trainable import RankerTrainable
 from trainables.training import device
-from trainables.training import pretrained as teacher
+from trainables.training import teachers as teacher
 from trainables.training.device import best_device, limit_process
 from trainables.training.trainer import Training
-from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.search_keys import Resources
-from tune_cl.history.journal import read_events
-from tune_cl.search.driver import REPORTED
-from tune_cl.search.trials import Plan
 
 __all__ = ["device_state", "experiment"]  # fixtures
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 THREADS = torch.get_num_threads()
-TREES = TrainingRun.model_validate({"ranker": {"name": "lambdamart"}})
 
 
 class Gpu:
@@ -97,18 +89,6 @@ def test_a_trial_that_reserves_no_gpu_trains_on_the_cpu(
     assert trainable.reset_config(config) and gpu.asked == []
 
 
-def test_trees_take_no_gpu_that_is_reserved(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The GPU need not even be visible. The next trial in this process gets it."""
-    seen: list[str] = []
-    monkeypatch.setattr(ranker_trainable, "make_training", lambda *_: seen.append(best_device().type))
-    monkeypatch.setattr(ranker_trainable, "shared_for", lambda *_: None)
-    gpu.there = False
-    trainable = RankerTrainable({"run": TREES, "threads": THREADS, "gpu": 1.0, "checkpoint": None})
-    gpu.there = True
-    trainable.reset_config({"run": TrainingRun(), "threads": THREADS, "gpu": 1.0, "checkpoint": None})
-    assert seen == ["cpu", "cuda"]
-
-
 def trainings() -> int:
     """How many are in memory."""
     gc.collect()
@@ -150,22 +130,3 @@ def test_memory_that_a_step_of_a_training_frees_serves_the_next_step(config: dic
         del tensors
         cleared.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
     assert cleared[-1] - cleared[3] < 4_000
-
-
-def test_a_search_tells_trials_their_share_and_records_what_they_computed_with(
-    experiment: Experiment, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """That trials of a ranker compute with something else is said once, whatever machine it is resumed on."""
-    search = experiment.search.model_copy(update={"resources": Resources(gpu=0.25)})
-    for machines in (["precision: bf16"] * 2, ["precision: fp32"], ["precision: fp32"]):
-        trainer = ToyTrainer(tmp_path, replace(experiment, search=search))
-        plan = trainer.search.next_trial()
-        assert isinstance(plan, Plan) and plan.as_config()["gpu"] == 0.25
-        for machine in machines:
-            trainer.search.machine(plan.trial, machine)
-        metrics = dict.fromkeys(REPORTED, 1.0) | {"dev_map": 0.5, "device_memory_mib": 812}
-        trainer.search.result(plan.trial, metrics | {"iteration": 1})
-        trainer.journal.close()
-    events = list(read_events(trainer.journal.path))
-    assert next(event["metrics"]["device_memory_mib"] for event in events if event["event"] == "result") == 812
-    assert caplog.text.count("compute with 'precision: bf16' and 'precision: fp32'") == 1

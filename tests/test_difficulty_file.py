@@ -68,23 +68,6 @@ def test_what_has_no_value_is_named(data: RankingData, tmp_path: Path) -> None:
         difficulty("file", scored_of(data, file="nowhere"))
 
 
-def test_all_problems_of_a_file_at_once(data: RankingData, tmp_path: Path) -> None:
-    with pytest.raises(DataError) as caught:
-        values(data, tmp_path / "f", BOTH + "train-a\td1\nq\td\thard\nq\td\tnan\ntrain-a\td1\t4\n")
-    told = [f"{problem.location.rpartition('/')[2]}: {problem.wrong}" for problem in caught.value.problems]
-    assert told == [
-        "f:3: 2 columns instead of 3",
-        "f:4: value 'hard' (2 rows: lines 4, 5)",
-        f"f:6: value 4 for a query and document that have 3 in {tmp_path / 'f'}:1",
-    ]
-
-
-def test_scoring_file_needs_its_key(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    keys = ["--set", "curriculum.pacing=root", "--set", "curriculum.scoring=file"]
-    assert main(["check", "quickstart", *keys]) == 2
-    assert "error: curriculum.file: scoring file reads a file, and none is given; " in capfd.readouterr().err
-
-
 @pytest.mark.slow
 def test_beir_and_trec_train_alike_by_the_values_that_score_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

@@ -70,8 +70,3 @@ def test_hidden_layers_are_the_studys() -> None:
     assert shapes == [(100, 18), (64, 100)] and module.score.weight.shape == (2, 64)
     assert sum(isinstance(layer, torch.nn.ReLU) for layer in module.hidden) == 2
     assert module(*pair()).shape == (3, 2)
-
-
-def test_random_vectors_for_unknown_words_if_asked(data: RankingData) -> None:
-    zeros, random = (training(data, unknown=name).prepared.text.arrays["vectors"] for name in ("zero", "hash"))
-    assert not zeros[:FIRST_WORD].any() and random[1:FIRST_WORD].std() > 0

@@ -10,7 +10,6 @@ import pytest
 from tests.support.builders import tiny_data
 from trainables.config.keys import TrainingRun
 from trainables.rankers.knrm import KnrmModule
-from trainables.training import scoring
 from trainables.training.prepared import PreparedData, prepare
 from trainables.training.trainer import Training
 
@@ -73,21 +72,3 @@ def test_features_that_training_moves_are_not_kept(keys: dict[str, Any]) -> None
     run = knrm_run(**keys)
     training = iterated(run, prepared_for(run))
     assert training.batcher.features is None and training.module.fixed_features is None
-
-
-def test_far_more_candidates_than_a_training_draws_are_not_computed_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainables.training.trainer.WORTH_FEATURES", 0)
-    run = knrm_run()
-    training = iterated(run, prepared_for(run))
-    assert training.batcher.features is None
-
-
-def test_few_splits_are_kept_and_none_beyond_their_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scoring, "SPLITS_KEPT", 1)
-    run = knrm_run()
-    prepared = prepared_for(run)
-    training = iterated(run, prepared)
-    assert len(scoring._features[prepared.text]) == 1
-    before = len(scoring._features)
-    del training, prepared
-    assert len(scoring._features) == before - 1

@@ -11,7 +11,6 @@ import pytest
 
 from tests.support.console import Console
 from tests.support.encoder_folders import save_encoder
-from tests.support.hub_server import local_hub
 from trainables.core import hub as reach
 from trainables.core.errors import ConfigError
 from trainables.rankers import hub
@@ -62,17 +61,6 @@ def test_paths_and_names_that_need_no_hub_pass(tmp_path: Path) -> None:
     hub.require_model(KnrmSettings())
 
 
-def test_the_error_names_what_the_ranker_takes(console: Console) -> None:
-    (line,) = console.errors("train --data docstrings --ranker decoder --set ranker.model=some/decoder")
-    assert "; the folder of a decoder that says yes or no" in line and "tiny" not in line
-
-
-def test_offline_mode_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(ConfigError, match=r"not in the cache, and HF_HUB_OFFLINE is set"):
-        read_encoder("someone/model")
-
-
 def test_an_encoder_in_the_cache_is_used_without_a_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     entry = tmp_path / "hub/models--some--encoder"
@@ -95,12 +83,3 @@ def test_a_hub_that_never_answers_is_waited_for_once(monkeypatch: pytest.MonkeyP
         started = time.perf_counter()
         assert not reach.hub_answers() and not reach.hub_answers()
         assert 0.4 < time.perf_counter() - started < 2
-
-
-@pytest.mark.slow
-def test_a_hub_answers_where_anything_does() -> None:
-    """Whatever it says: a mirror may refuse the question. No thread of this process asks."""
-    with local_hub() as there:
-        assert ASKED(there.address) and ASKED(f"{there.address}/nothing")
-        assert not ASKED(there.address.replace("http:", "no:"))
-    assert not ASKED(NOWHERE)

@@ -12,8 +12,6 @@ from torch import Tensor
 
 from tests.support.builders import tiny_data
 from tests.support.training_runs import make_run, start, start_without_dropout
-from trainables.config.keys import validated
-from trainables.core.errors import ConfigError
 from trainables.data.instances import Batch
 from trainables.rankers.ranker import DualEncoder
 from trainables.training.accumulation import Accumulation
@@ -100,24 +98,6 @@ def test_relevant_documents_of_the_query_are_no_negatives_and_texts_count_once()
         assert smoothed == pytest.approx(0.7 * got - 0.3 * spread)
 
 
-def test_a_batch_is_laid_out_by_distinct_texts(data) -> None:
-    training = start(run_of(), data)
-    assert training.in_batch is not None
-    split, rows = training.batcher.split, np.arange(len(training.batcher.instances))
-    batch = Batch(rows, *training.batcher.instances.draw(rows, np.random.default_rng(0)))
-    contrast = training.in_batch.contrast(batch)
-    assert len(np.unique(contrast.document_rows)) == len(contrast.document_rows)
-    rows = zip(split.query[split.owner].tolist(), split.document.tolist(), split.grade, strict=True)
-    relevant = {(query, document) for query, document, grade in rows if grade >= 1}
-    for sample, positive in enumerate(batch.positive):
-        query = int(contrast.query_rows[contrast.query_of[sample]])
-        assert query == training.batcher.query_of_row[positive]
-        assert contrast.document_rows[contrast.positive_of[sample]] == split.document[positive]
-        own = set(split.document[[positive, *batch.negative[sample]]].tolist())
-        out = {int(row) for row in contrast.document_rows[contrast.left_out[sample]]}
-        assert out == {d for q, d in relevant if q == query} & set(contrast.document_rows.tolist()) - own
-
-
 def gradients(training: Training, samples: int | None) -> tuple[float, list[Tensor]]:
     """Loss and gradient of one batch, `samples` samples at a time."""
     assert training.in_batch is not None
@@ -178,15 +158,3 @@ def test_training_learns_from_in_batch_negatives(data) -> None:
     training = start(run_of(batch_size=8, batches_per_iteration=12, max_iterations=3, lr=3e-3), data)
     losses = [training.iterate()["train_loss"] for _ in range(3)]
     assert losses[-1] < losses[0] / 2
-
-
-@pytest.mark.parametrize(
-    ("ranker", "loss", "wrong"),
-    [
-        ("bert", "softmax", "bert scores each document with its own query only; false, or ranker bi_encoder"),
-        ("bi_encoder", "pairwise", "loss pairwise does not compare .*; false, or loss softmax"),
-    ],
-)
-def test_rankers_and_losses_that_cannot_have_them_are_refused(ranker: str, loss: str, wrong: str) -> None:
-    with pytest.raises(ConfigError, match=rf"^error: training\.in_batch_negatives: {wrong}$"):
-        validated({"ranker": ranker, "training": {"loss": loss, "in_batch_negatives": True}})

@@ -120,14 +120,6 @@ def test_a_list_holds_distinct_negatives_where_there_are_enough() -> None:
     assert instances.notes[-1] == "1 list of 3 have fewer than 3 negatives to draw from: some repeat"
 
 
-def test_lists_of_many_blocks_are_drawn_alike(monkeypatch: pytest.MonkeyPatch) -> None:
-    instances = make_instances(graded([[1, *[0] * 50]]), True, 4, 1, lists=True)
-    monkeypatch.setattr("trainables.data.instances.KEYS_AT_A_TIME", 1000)
-    _, negative = instances.draw(np.zeros(2000, np.int64), generator(2, "test"))
-    assert all(len(set(row)) == 4 for row in negative.tolist())
-    assert chisquare(np.unique(negative, return_counts=True)[1]).pvalue > 0.001
-
-
 @pytest.mark.parametrize(
     ("ranks", "first", "second"),
     [((1, 2), {4, 3}, {4, 2}), ((2, 3), {3, 2}, {2, 0}), ((4, 9), {0}, {0}), ((1, 9), {4, 3, 2, 0}, {4, 2, 0})],

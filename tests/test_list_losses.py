@@ -89,10 +89,6 @@ def loss_of(name, scores, grades, teacher):
     return LOSSES[name].function(scores, labels, LossSettings())
 
 
-def test_every_loss_of_lists_is_checked_here():
-    assert set(BY_HAND) == {name for name, loss in LOSSES.items() if loss.kind == "listwise"}
-
-
 def tensors(dtype=torch.float64):
     return torch.tensor(SCORES, dtype=dtype), torch.tensor(GRADES), torch.tensor(TEACHER, dtype=dtype)
 

@@ -137,16 +137,3 @@ def test_wrong_arguments_are_refused_all_at_once(changes: dict[str, Any], places
     with pytest.raises(ConfigError) as refused:
         curriculum(**changes)
     assert sorted(problem.location for problem in refused.value.problems) == places
-
-
-def test_messages_say_what_would_be_right() -> None:
-    with pytest.raises(ConfigError, match=r"error: pacing: unknown value 'rot'; .*root"):
-        curriculum(pacing="rot")
-    with pytest.raises(ConfigError, match="error: difficulty: 1 NaN, the first at index 1; one number for each"):
-        curriculum(difficulty=[0, np.nan])
-    with pytest.raises(ConfigError, match=r"error: start_step: 21 is not a step of this training; .* 0 to 20"):
-        curriculum().batch_sampler(4, start_step=21)
-
-
-def test_numpy_numbers_are_taken() -> None:
-    assert curriculum(total_steps=np.int64(20), delta=np.float32(0.5)).total_steps == 20

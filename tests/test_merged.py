@@ -15,7 +15,6 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 import tune_cl
-from tests.support.console import Console
 from tests.support.zoo import MAKERS, PAIRS
 from trainables.core.errors import ConfigError
 from trainables.rankers import hub
@@ -72,15 +71,6 @@ def test_what_cannot_be_merged_is_one_line(case: str, folder: Path) -> None:
         read_folder(str(folder))
     (problem,) = caught.value.problems
     assert problem.location == "ranker.model" and told in f"{problem.wrong}; {problem.right}"
-
-
-def test_a_missing_base_ends_a_training_with_one_line(folder: Path, console: Console) -> None:
-    changed(folder, base_model_name_or_path=str(folder / "gone"))
-    (line,) = console.errors(f"train --data docstrings --ranker bert --set ranker.model={folder}")
-    assert line.startswith("error: ranker.model: ") and "is neither a folder nor in the cache" in line
-    (folder / "adapter_model.safetensors").unlink()
-    (line,) = console.errors(f"train --data docstrings --ranker bert --set ranker.model={folder}")
-    assert "holds adapter_config.json, and no adapter_model.safetensors" in line
 
 
 def test_weights_come_from_the_base_or_the_adapter(folder: Path) -> None:

@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from tests.support.builders import tiny_data
-from tests.support.console import Console
 from tests.support.scored_data import split_of
 from trainables.config.keys import TrainingRun, validated
 from trainables.core.errors import ConfigError
@@ -22,7 +21,6 @@ from trainables.data.instances import HardNegatives, Instances, make_instances
 from trainables.training.losses import LOSSES, LossSettings
 from trainables.training.prepared import PreparedData, prepare
 from trainables.training.trainer import Training, training_negatives
-from tune_cl.schedulers.scheduler import curriculum_ends
 
 LONG = Schedule("linear", 100, 1e-9)  # the share of the way is the step in hundredths
 
@@ -205,46 +203,9 @@ def test_sources_take_in_random_first_stage_and_teacher(data: RankingData) -> No
     assert split.score[first_stage.easier[rows]].min() >= split.score[others].max()
 
 
-def test_its_keys_are_in_force_with_a_schedule_only() -> None:
-    def keys(run: TrainingRun) -> set[str]:
-        return {key.removeprefix("curriculum.") for key in run.in_force() if key.startswith("curriculum.")}
-
-    assert keys(make_run("none")) == {"pacing", "weighting", "objective_switch", "negatives.schedule"}
-    more = {"negatives.pacing", "negatives.start", "T", "delta"}
-    assert keys(make_run("ranks")) == keys(make_run("none")) | more
-    stepped = keys(make_run("sources", negatives={"pacing": "step"}, reference="code"))
-    assert "stages" in stepped and "delta" not in stepped and "reference" in stepped
-
-
-def test_a_search_waits_for_the_end_of_the_schedule() -> None:
-    assert curriculum_ends(make_run("ranks", T=0.5)) == {"curriculum.T": 2}
-    assert curriculum_ends(make_run("none")) == {}
-
-
-@pytest.mark.parametrize(
-    ("schedule", "training", "negatives", "wrong"),
-    [
-        ("ranks", {"hard_negatives": "random"}, {}, "schedule: 'ranks' ends at hard negatives"),
-        ("sources", {"loss": "pairwise", "negatives": "all"}, {}, "schedule: 'sources' ends at hard negatives"),
-        ("groups", {}, {}, "schedule: 'groups' is of loss cl_drd, and the loss is softmax"),
-        ("ranks", {}, {"start": [9, 3]}, r"start: 9 is above 3; e\.g\. \[3, 9\]"),
-        ("deep", {}, {}, "schedule: unknown value 'deep'"),
-    ],
-)
-def test_what_contradicts_a_schedule_is_told(schedule: str, training: dict, negatives: dict, wrong: str) -> None:
-    with pytest.raises(ConfigError, match=rf"curriculum\.negatives\.{wrong}"):
-        make_run(schedule, training, negatives=negatives)
-
-
 def test_sources_need_a_run_before_the_teacher(data: RankingData) -> None:
     train = data.splits["train"]
     bare = replace(data, splits=data.splits | {"train": replace(train, score=np.full_like(train.score, np.nan))})
     run = make_run("sources", BY_TEACHER)
     with pytest.raises(ConfigError, match=r"curriculum\.negatives\.schedule: .* has no first-stage scores"):
         training_negatives(run, prepared(run, bare))
-
-
-def test_trees_and_pairs_to_classify_have_no_negatives(console: Console) -> None:
-    keys = ["--set", "curriculum.negatives.schedule=ranks"]
-    [line] = console.errors("train --data docstrings --ranker lambdamart", *keys)
-    assert line.startswith("error: curriculum.negatives.schedule: 'ranks' does not apply to lambdamart")

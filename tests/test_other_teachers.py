@@ -14,16 +14,21 @@ from scipy.special import expit, softmax
 from tests.support.builders import tiny_data
 from tests.support.scored_data import make_data, scored_of
 from trainables.config.keys import TrainingRun, validated
-from trainables.core.errors import ConfigError
 from trainables.curriculum.scoring import OTHER_TEACHERS, SCORINGS, Scored
 from trainables.data.columns import RankingData, required_split
 from trainables.data.instances import Instances
-from trainables.training import other_teachers
+from trainables.training import teachers
 from trainables.training.device import here
 from trainables.training.factory import make_training
-from trainables.training.other_teachers import cross_fitted, early_teachers, teacher_course, with_teachers
 from trainables.training.prepared import prepare, prepared_key
-from trainables.training.pretrained import prepare_teacher, teacher_scores
+from trainables.training.teachers import (
+    cross_fitted,
+    early_teachers,
+    prepare_teacher,
+    teacher_course,
+    teacher_scores,
+    with_teachers,
+)
 from trainables.training.trainer import Training
 
 ONE = [[("right", 1), ("wrong", 0), ("other", 0)]]
@@ -78,12 +83,6 @@ def test_of_pairs_to_classify_the_classes_are_told_apart() -> None:
     assert SCORINGS["confidence"](scored) == pytest.approx([1 - softmax(logits[:, 0], axis=1)[:, 2].mean()])
 
 
-def test_scores_far_apart_neither_overflow_nor_vanish() -> None:
-    far = np.array([[-4000.0, 4000.0, 3999.0]])
-    assert value("el2n", True, 1, far) == pytest.approx([np.sqrt(1 + softmax([4000.0, 3999.0]) @ softmax([0.0, -1.0]))])
-    assert value("confidence", True, 1, -far) == pytest.approx([0])
-
-
 # -- the trainings ---------------------------------------------------------------------------------------------------
 
 
@@ -106,8 +105,8 @@ def data() -> RankingData:
 def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A cache of its own, and few teachers."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(other_teachers, "FOLDS", 2)
-    monkeypatch.setattr(other_teachers, "EARLY_TEACHERS", 2)
+    monkeypatch.setattr(teachers, "FOLDS", 2)
+    monkeypatch.setattr(teachers, "EARLY_TEACHERS", 2)
 
 
 def by_hand(data: RankingData, seed: int = 111) -> Iterator[np.ndarray]:
@@ -136,7 +135,7 @@ def test_a_killed_teacher_goes_on_with_the_scores_that_it_had(
     data: RankingData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once before the scores of an iteration are written, once after."""
-    write, trained = other_teachers._score, []
+    write, trained = teachers._write_scores, []
 
     def until(iteration: int, before: bool) -> None:
         def killed(training: Training, *rest: Any) -> None:
@@ -147,13 +146,13 @@ def test_a_killed_teacher_goes_on_with_the_scores_that_it_had(
             if stop:
                 raise KeyboardInterrupt
 
-        monkeypatch.setattr(other_teachers, "_score", killed)
+        monkeypatch.setattr(teachers, "_write_scores", killed)
         with pytest.raises(KeyboardInterrupt):
             teacher_course(make_run(), data, required_split(data, "train"))
 
     until(2, before=True)
     until(3, before=False)
-    monkeypatch.setattr(other_teachers, "_score", write)
+    monkeypatch.setattr(teachers, "_write_scores", write)
     course = teacher_course(make_run(), data, required_split(data, "train"))
     assert trained == [1, 2, 2, 3] and np.array_equal(course, np.stack(list(by_hand(data))))
 
@@ -176,30 +175,12 @@ def test_a_cross_fitted_teacher_does_not_know_the_labels_that_it_scores(data: Ra
     assert (teacher_scores(run, other, required_split(other, "train")) != teacher_scores(run, data, train)).any()
 
 
-def test_folds_and_teachers_are_those_of_the_teacher_s_seed(data: RankingData) -> None:
-    train = required_split(data, "train")
-    one, again, other = (cross_fitted(make_run(seed=seed), data, train) for seed in (1, 1, 2))
-    assert np.array_equal(one, again) and not np.array_equal(one, other)
-
-
-def test_another_split_is_scored_by_the_teacher_of_all_training_queries(data: RankingData) -> None:
-    run, dev = make_run("crossfit_loss"), required_split(data, "dev")
-    given = replace(dev, teacher=np.zeros(len(dev.document), np.float32))
-    assert np.array_equal(cross_fitted(run, data, given), teacher_scores(run, data, dev))
-
-
-def test_more_folds_than_queries_are_an_error(data: RankingData, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(other_teachers, "FOLDS", 99)
-    with pytest.raises(ConfigError, match=r"curriculum.scoring: .* into 99 parts, and there are 16; another scoring"):
-        cross_fitted(make_run(), data, required_split(data, "train"))
-
-
 @pytest.mark.parametrize("scoring", ["el2n", "confidence", "variability", "crossfit_loss"])
 def test_a_training_follows_its_teachers(scoring: str, data: RankingData) -> None:
     run = make_run(scoring)
     training = make_training(run, prepare(run, data), device="cpu")
     split, instances = required_split(data, "train"), training.batcher.instances
-    scores = other_teachers.OF_NEED[run.teachers[0]](run, data, split, here)
+    scores = teachers.OF_NEED[run.teachers[0]](run, data, split, here)
     fields: dict[str, Any] = dict.fromkeys(OTHER_TEACHERS, lambda: scores)
     difficulty = SCORINGS[scoring](Scored(data, split, instances, seed=0, **fields))
     ordered = difficulty[training.curriculum.sampler.order]
@@ -212,5 +193,5 @@ def test_the_trials_of_a_search_share_the_teachers_of_its_baseline(
     baseline, trial = make_run(), make_run()
     trial = trial.model_copy(update={"training": trial.training.model_copy(update={"lr": 5e-2})})
     prepared = with_teachers(baseline, {prepared_key(trial): prepare(trial, data)}, trial.teachers)
-    monkeypatch.setattr(other_teachers, "OF_NEED", {})  # no teacher may be trained now
+    monkeypatch.setattr(teachers, "OF_NEED", {})  # no teacher may be trained now
     make_training(trial, prepared[prepared_key(trial)], device="cpu").iterate()

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from tests.support.gradients import with_gradients
 from trainables.rankers.fast import packing
-from trainables.rankers.fast.packing import Group, group_widths, pack, packed_attention
+from trainables.rankers.fast.packing import group_widths, pack, packed_attention
 
 LENGTHS = st.lists(st.integers(2, 12), min_size=1, max_size=9)
 
@@ -135,7 +135,3 @@ def test_in_a_sliding_window_padding_spreads_nothing(
     torch.testing.assert_close(with_gradients(result[0, real], sides), with_gradients(torch.cat(right), sides))
     wide, _ = packed_attention(nn.Module(), *sides, None, sliding_window=12, **arguments)
     torch.testing.assert_close(wide, packed_attention(nn.Module(), *sides, None, **arguments)[0])
-
-
-def test_a_batch_of_one_length_is_one_group_without_padding() -> None:
-    assert pack(padded([6, 6, 6]), group_cost=32, first_position=0)["groups"] == (Group(3, 6, padded=False),)

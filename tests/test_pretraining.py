@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +11,21 @@ import pytest
 import torch
 
 from tests.support.builders import tiny_data
-from tests.support.data_folders import FORMS, write_folder
+from tests.support.data_folders import write_folder
 from tests.support.resumed import resumes_exactly
 from tests.support.trec_folder import write_trec_folder
 from trainables.config.keys import TrainingRun, validated
-from trainables.core.errors import ConfigError, DataError
+from trainables.core.errors import DataError
 from trainables.data import load_data
 from trainables.data.columns import RankingData
-from trainables.data.combine import joined, some_queries
+from trainables.data.combine import joined
 from trainables.data.settings import DataConfig
 from trainables.evaluation.per_query import evaluator_of
-from trainables.training import pretrained as once
+from trainables.training import pretraining as once
 from trainables.training.checkpoint import trained_state
 from trainables.training.factory import make_training
 from trainables.training.prepared import PreparedData, joint_text, load_pretrain_data, prepare, prepared_key, ranker_of
-from trainables.training.pretrained import pretraining_run
+from trainables.training.pretraining import pretraining_run
 from trainables.training.trainer import Training
 from tune_cl.experiment.load import build
 from tune_cl.ray.shared_data import completed, untrained
@@ -66,8 +65,8 @@ def training_of(run: TrainingRun, data: RankingData) -> Training:
 def trained(monkeypatch: pytest.MonkeyPatch) -> list[TrainingRun]:
     """The pre-trainings that are run, in order."""
     runs: list[TrainingRun] = []
-    plain_training = once.plain_training
-    monkeypatch.setattr(once, "plain_training", lambda run: (runs.append(run), plain_training(run))[1])
+    without_data = once.without_data
+    monkeypatch.setattr(once, "without_data", lambda run: (runs.append(run), without_data(run))[1])
     return runs
 
 
@@ -83,18 +82,6 @@ def test_two_data_sets_as_one_keep_their_texts(data: RankingData) -> None:
     assert texts == [data.documents[i] for i in first.document] + [other.documents[i] for i in second.document]
     assert [both.query_text(i) for i in train.query[len(first) :]] == [other.query_text(i) for i in second.query]
     assert both.digest not in (data.digest, other.digest) and both.digest != joined(other, data).digest
-
-
-def test_some_queries_keep_their_candidates(data: RankingData) -> None:
-    dev = data.splits["dev"]
-    some = some_queries(dev, np.array([7, 2]))
-    assert some.query.tolist() == dev.query[[7, 2]].tolist()
-    for place, query in enumerate((7, 2)):
-        ours, theirs = (slice(*s.offsets[i : i + 2]) for s, i in ((some, place), (dev, query)))
-        for name in ("document", "grade", "rank", "score"):
-            np.testing.assert_array_equal(getattr(some, name)[ours], getattr(dev, name)[theirs])
-        ours, theirs = (slice(*s.judged_offsets[i : i + 2]) for s, i in ((some, place), (dev, query)))
-        np.testing.assert_array_equal(some.judged_grade[ours], dev.judged_grade[theirs])
 
 
 @pytest.mark.parametrize("ranker", sorted(SMALL))
@@ -168,17 +155,6 @@ def test_a_resumed_training_gives_the_numbers_of_an_unbroken_one(
     resumes_exactly(lambda: training_of(run, data), tmp_path / "state")
 
 
-def test_a_state_with_other_pretraining_data_is_another_training(
-    data: RankingData, source: Path, tmp_path: Path
-) -> None:
-    run = make_run(source)
-    training = training_of(run, data)
-    training.iterate()
-    training.save(tmp_path)
-    changed = replace(training.prepared, pretrain_digest="other")
-    assert training.same_run(tmp_path) and not make_training(run, changed, device="cpu").same_run(tmp_path)
-
-
 def test_the_trials_of_a_search_share_one_start_a_ranker(
     source: Path, tmp_path: Path, trained: list[TrainingRun]
 ) -> None:
@@ -206,19 +182,6 @@ def test_the_trials_of_a_search_share_one_start_a_ranker(
     plain = experiment.training(chosen | {"training.pretrain_data": None})
     assert prepared[prepared_key(plain)].start is None
     assert len(trained) == 1
-
-
-def test_keys_are_in_force_with_data_to_pretrain_on_only(source: Path) -> None:
-    keys = {"data", "iterations", "lr", "relevance_level", "seed"}
-    names = {f"training.pretrain_{key}" for key in keys}
-    assert not names & make_run(None).in_force().keys()
-    assert names <= make_run(source).in_force().keys()
-    assert prepared_key(make_run(source)) != prepared_key(make_run(None))
-    assert prepared_key(make_run(None)) == prepared_key(make_run(None, pretrain_iterations=9))
-
-
-def test_a_training_without_a_ranker_has_all_settings_of_the_default() -> None:
-    assert prepared_key(TrainingRun()) == prepared_key(validated({"ranker": "conv_knrm"}))
 
 
 def test_data_without_a_training_split_is_divided(data: RankingData, tmp_path: Path) -> None:
@@ -253,23 +216,3 @@ def test_data_that_cannot_be_used_is_an_error_at_the_key(
     with pytest.raises(DataError, match=wrong) as caught:
         prepare(make_run(folder), data)
     assert [problem.location for problem in caught.value.problems] == ["training.pretrain_data"]
-
-
-def test_data_for_another_task_or_without_training_queries_is_an_error_at_the_key(
-    data: RankingData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = write_folder(tmp_path / "wikiqa", FORMS["wikiqa"])
-    run = make_run(folder)
-    with pytest.raises(DataError, match=r"training\.pretrain_data: 'wikiqa' is for another task"):
-        load_pretrain_data(run, replace(data, task="classification", classes=("a", "b")))
-    whole = load_data(DataConfig(source=str(folder)))
-    parts = {name: split for name, split in whole.splits.items() if name != "train"}
-    monkeypatch.setattr("trainables.training.prepared.load_data", lambda _: replace(whole, splits=parts))
-    with pytest.raises(DataError, match=r"training\.pretrain_data: 'wikiqa' has no training split"):
-        load_pretrain_data(run, data)
-
-
-def test_a_ranker_of_trees_cannot_be_pretrained() -> None:
-    tree = {"ranker": "lambdamart", "training": {"pretrain_data": "somewhere"}}
-    with pytest.raises(ConfigError, match=r"training\.pretrain_data: lambdamart"):
-        validated(tree)

@@ -18,20 +18,16 @@ from tests.support.scored_data import make_data, scored_of, split_of
 from tests.support.training_runs import make_run, start
 from tests.support.trec_folder import write_trec_folder
 from tests.support.tree_training import prepared_of, tree_run
-from trainables.baselines.lexical import Bm25Baseline
-from trainables.baselines.ranking import grid_best, rank
-from trainables.config.keys import TrainingRun, validated
+from trainables.config.keys import TrainingRun
 from trainables.curriculum.scoring import CODE, SCORINGS
 from trainables.curriculum.subset import SUBSETS, Labelled
 from trainables.data.columns import RankingData
-from trainables.data.instances import make_instances
 from trainables.evaluation.metrics import Evaluator
 from trainables.evaluation.runs import evaluate
 from trainables.evaluation.trec_files import read_per_query
-from trainables.extras.trees import TreeTraining, stages
+from trainables.extras.trees import TreeTraining
 from trainables.training import losses
 from trainables.training import trainer as training
-from trainables.training.batching import scored_of as scored_of_run
 from trainables.training.checkpoint import read_json
 from trainables.training.prepared import prepare, prepared_key
 from tune_cl.cli import DONE, main
@@ -119,23 +115,6 @@ def test_the_baseline_command_judges_by_the_level(
     assert found["metrics"]["map"] == pytest.approx(by_trec_eval(folder, output))
 
 
-def test_a_baseline_s_parameters_are_chosen_by_the_level(graded: RankingData) -> None:
-    run = validated({"evaluation": LEVEL_2, "metric": "map"})
-    baseline = Bm25Baseline(graded, run, ["dev"])
-    choice = grid_best(baseline, "dev")
-    scores = rank(baseline, "dev", choice.params)[1]
-    assert choice.value == pytest.approx(mean_at(2, graded, scores)) and choice.value != mean_at(1, graded, scores)
-
-
-def test_the_data_command_counts_positives_from_the_level(
-    folder: Path, graded: RankingData, capfd: pytest.CaptureFixture[str]
-) -> None:
-    found, split = document(capfd, "data", str(folder)), graded.splits["dev"]
-    assert found["relevance_level"] == 2
-    assert found["splits"]["dev"]["positives_per_query"] == pytest.approx((split.judged_grade >= 2).sum() / len(split))
-    assert found["splits"]["dev"]["positives_not_candidates"] == 0
-
-
 # -- training --------------------------------------------------------------------------------------------------------
 
 
@@ -144,12 +123,6 @@ def test_positives_of_a_training_reach_the_level(loss: str, graded: RankingData)
     batcher = start(make_run(training={"loss": loss}, evaluation=LEVEL_2), graded).batcher
     positives = batcher.instances.positive
     assert set(batcher.split.grade[positives[positives >= 0]].tolist()) == {2}
-
-
-def test_pointwise_labels_begin_at_the_level() -> None:
-    loss = losses.pointwise(torch.ones(3), torch.tensor([1, 2, -1]), losses.LossSettings(relevance_level=2))
-    no, yes = np.log1p(np.exp(1)), np.log1p(np.exp(-1))
-    assert loss.tolist() == pytest.approx([no, yes, no])
 
 
 def test_a_training_labels_by_the_level_of_its_run(graded: RankingData) -> None:
@@ -179,25 +152,7 @@ def test_the_code_s_two_candidates_follow_the_level() -> None:
     assert scored_of(made, reference=CODE, relevance_level=2).groups.rows.tolist() == [0, 1]
 
 
-def test_scorings_read_the_level_of_their_run() -> None:
-    data = tiny_data(queries=4)
-    run = validated({"curriculum": {"pacing": "linear", "scoring": "turns"}, "evaluation": LEVEL_2})
-    split = data.splits["train"]
-    assert scored_of_run(run, data, split, make_instances(split, True, 1, 1)).relevance_level == 2
-
-
 @pytest.mark.parametrize(("level", "kept"), [(1, [0, 1]), (2, [2, 3])])
 def test_relevant_count_counts_from_the_level(level: int, kept: list[int]) -> None:
     split = replace(split_of([2.0, 1.0], [2.0, 1.0]), grade=np.array([1, 1, 2, 0], np.int16))
     assert SUBSETS["relevant_count"](Labelled(split, None, 0.5, 1, level)).tolist() == kept
-
-
-def test_trees_choose_their_subset_by_the_level() -> None:
-    data = letor_data()
-    run = tree_run(subset="relevant_count", switch=4, subset_share=0.25)
-    first = [stages(one, data, data.splits["train"])[0].rows.tolist() for one in (run, level_2(run))]
-    split = data.splits["train"]
-    assert first[1] == SUBSETS["relevant_count"](Labelled(split, None, 0.25, 1, 2)).tolist() != first[0]
-
-
-# -- the report ------------------------------------------------------------------------------------------------------

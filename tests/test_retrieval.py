@@ -12,8 +12,6 @@ import pytest
 from tests.support.builders import tiny_data
 from tests.support.training_runs import make_run, start
 from tests.support.trec_folder import write_trec_folder
-from trainables.config.keys import validated
-from trainables.core.errors import ConfigError
 from trainables.data import load_data
 from trainables.data.columns import RankingData, Split
 from trainables.data.settings import DataConfig
@@ -117,29 +115,3 @@ def test_what_is_retrieved_is_saved_and_a_resumed_training_goes_on(data: Ranking
     run = (tmp_path / "t0001" / "dev.run.txt").read_text().splitlines()
     assert len(run) == 20 * len(data.splits["dev"])
     assert checkpoint.best_scores(tmp_path / "state")[1] is not None
-
-
-def test_a_collection_smaller_than_the_depth_is_retrieved_whole(data: RankingData) -> None:
-    retrieved = training_on(data, retrieve=10_000).retrieve(data.splits["dev"])
-    assert retrieved is not None
-    assert len(retrieved[0]) == len(data.splits["dev"]) * len(data.documents)
-
-
-def test_data_that_judges_its_candidates_alone_needs_no_more(data: RankingData) -> None:
-    tiny = tiny_data(queries=6, candidates=4)
-    training = training_on(tiny)
-    view, _ = training.ranked("dev")
-    relevant = {(q, d) for q, d, g in zip(*_columns(tiny.splits["dev"]), strict=True) if g >= 1}
-    assert {(q, d) for q, d, g in zip(*_columns(view.splits["dev"]), strict=True) if g >= 1} <= relevant
-
-
-def _columns(split: Split) -> tuple[list[int], list[int], list[int]]:
-    return split.query[split.owner].tolist(), split.document.tolist(), split.grade.tolist()
-
-
-@pytest.mark.parametrize("ranker", ["bert", "knrm", "lambdamart"])
-def test_rankers_without_vectors_are_refused(ranker: str) -> None:
-    with pytest.raises(
-        ConfigError, match=rf"^error: evaluation\.retrieve: {ranker} has no vectors .* ranker bi_encoder$"
-    ):
-        validated({"ranker": ranker, "evaluation": {"retrieve": 100}})

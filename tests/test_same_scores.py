@@ -13,11 +13,9 @@ import torch
 from torch import nn
 
 import tune_cl
-from tests.support.encoder_folders import KINDS
 from tests.support.zoo import (
     BERT,
     DOCUMENTS,
-    MAKERS,
     NORMALIZE,
     PAIRS,
     QUERY,
@@ -32,9 +30,6 @@ from tests.support.zoo import (
 )
 
 CROSS_ENCODERS: dict[str, Make] = {
-    **{kind: classifier(kind) for kind in KINDS},
-    "mpnet": MAKERS["mpnet, one label"],
-    "two labels": classifier("bert", 2),
     "two labels of roberta": classifier("roberta", 2),
     "no token types": transformer("Bert", untyped, "AutoModelForSequenceClassification", **SIZES, num_labels=1),
 }
@@ -54,14 +49,11 @@ def test_of_a_cross_encoder(name: str, tmp_path: Path) -> None:
 
 
 DENSE: dict[str, tuple[list[tuple[str, dict[str, Any]]], dict[str, Any]]] = {
-    "tanh": ([dense(32, 16)], {}),  # as distiluse
     "tanh, same size, normalised": ([dense(32, 32), NORMALIZE], {}),  # as LaBSE
     "identity without bias": ([dense(32, 16, bias=False, activation_function=nn.Identity()), NORMALIZE], {}),  # as GTR
     "two layers": ([dense(32, 64, activation_function=nn.Identity()), dense(64, 8), NORMALIZE], {}),
-    "relu, by dot product": ([dense(32, 16, activation_function=nn.ReLU())], {"similarity_fn_name": "dot"}),
     "gelu with a prompt": ([dense(32, 16, activation_function=nn.GELU())], {"prompts": {"query": "find : "}}),
     "prelu, which has a weight": ([dense(32, 16, activation_function=nn.PReLU())], {}),
-    "residual": ([dense(32, 32, use_residual=True)], {}),
     "residual of another size": ([dense(32, 16, use_residual=True), NORMALIZE], {}),
 }
 

@@ -12,12 +12,10 @@ import pytest
 
 from tests.support.builders import tiny_data
 from tests.support.scored_data import make_data, score_of, scored_of
-from trainables.core.errors import ConfigError, WorkFailed
-from trainables.curriculum.scoring import CODE, PAPER, SCORINGS, Groups, Scored, difficulty
+from trainables.curriculum.scoring import CODE, PAPER, SCORINGS, Scored, difficulty
 from trainables.data import load_data
 from trainables.data.columns import NO_RANK, RankingData
 from trainables.data.settings import DataConfig
-from trainables.rankers import load_ranker, ranker_settings
 from tune_cl.testing.curricula import SCORING_CONTRACT, with_split
 
 BM25_CORPUS = ["the cat sat", "the dog sat on the mat", "a bird flew", "the cat flew"]
@@ -59,12 +57,6 @@ def test_a_document_of_two_queries_stands_in_the_corpus_once() -> None:
     assert values == pytest.approx([np.log(2.5 / 1.5) / np.sqrt(2)] * 2)
 
 
-def test_the_deviation_of_two_scores() -> None:
-    pair = Groups(np.arange(2), np.array([0, 2]))
-    assert pair.deviations(np.array([3.0, 1.0]), ddof=0) == [1.0]
-    assert pair.deviations(np.array([3.0, 1.0]), ddof=1) == pytest.approx([1.41421], abs=1e-5)
-
-
 VECTORS = """5 2
 red 2 0
 crimson 1 0
@@ -97,27 +89,6 @@ def test_semantic_std_reads_the_first_20_words_and_the_code_the_last_of_the_cont
     assert SCORINGS["semantic_std"](replace(scored, reference=CODE)) == pytest.approx(np.std([0, 0.8]), abs=1e-6)
 
 
-def test_the_20th_word_is_the_last_that_semantic_std_reads(tmp_path: Path) -> None:
-    made = make_data([["red " + "unheard " * 18 + "blue grey"]], [[("red", 1), ("green", 0)]])
-    scored = scored_of(made, vectors=vector_file(tmp_path))
-    first, last = [np.mean([1, 0]), np.mean([0.6, 0.8])], [np.mean([0, -1]), np.mean([0.8, -0.6])]
-    assert SCORINGS["semantic_std"](scored) == pytest.approx(np.std(first, ddof=1), abs=1e-6)
-    assert SCORINGS["semantic_std"](replace(scored, reference=CODE)) == pytest.approx(np.std(last), abs=1e-6)
-
-
-@pytest.mark.parametrize("turns", [1, 2])
-def test_semantic_std_shares_the_vectors_of_conv_knrm(turns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = tiny_data(queries=8, candidates=4, seed=11, turns=turns)
-    load_ranker("conv_knrm").prepare(made, ranker_settings({"name": "conv_knrm"}), seed=0)
-    monkeypatch.setattr("trainables.rankers.word_vectors.train_vectors", lambda *_: pytest.fail("trained twice"))
-    assert np.isfinite(SCORINGS["semantic_std"](scored_of(made, seed=5))).all()
-
-
-def test_a_missing_file_of_vectors_is_an_error_at_its_key(data: RankingData) -> None:
-    with pytest.raises(ConfigError, match=r"curriculum.vectors: no file '/nowhere'"):
-        difficulty("semantic_std", scored_of(data, vectors="/nowhere"))
-
-
 def teacher_scored(reference: str = "paper") -> Scored:
     """One relevant candidate, the second of three; its probability is .8, the others' .5 and .1."""
     made = make_data([["a"]], [[("x", 0), ("y", 1), ("z", 0)]])
@@ -135,11 +106,6 @@ def test_model_loss_is_the_mean_cross_entropy(reference: str, kept: list[float])
     assert SCORINGS["model_loss"](teacher_scored(reference)) == pytest.approx(-np.log(kept).mean())
 
 
-def test_model_scorings_without_a_teacher_say_so(data: RankingData) -> None:
-    with pytest.raises(WorkFailed, match="needs a trained teacher"):
-        SCORINGS["model_loss"](scored_of(data, teacher=None))
-
-
 def test_length_scorings_count_turns_and_words(data: RankingData) -> None:
     scored = scored_of(data)
     split = scored.split
@@ -150,12 +116,6 @@ def test_length_scorings_count_turns_and_words(data: RankingData) -> None:
         assert SCORINGS["turns"](scored)[row] == len(utterances)
         assert SCORINGS["context_words"](scored)[row] == pytest.approx(np.mean([len(u.split()) for u in utterances]))
         assert SCORINGS["response_words"](scored)[row] == pytest.approx(np.mean([len(c.split()) for c in candidates]))
-
-
-def test_an_empty_text_has_no_words() -> None:
-    made = make_data([["one two three", ""]], [[("a b", 1), ("", 0), ("c", 0)]])
-    assert SCORINGS["context_words"](scored_of(made)) == pytest.approx([(3 + 0) / 2])
-    assert SCORINGS["response_words"](scored_of(made)) == pytest.approx([(2 + 0 + 1) / 3])
 
 
 def test_each_relevant_document_has_the_mean_of_the_negatives_that_it_may_get() -> None:
@@ -207,25 +167,6 @@ def test_only_what_a_scoring_reads_makes_another_entry(data: RankingData) -> Non
     assert difficulty("turns", scored_of(data, seed=502, reference=CODE))[1]
     difficulty("bm25_std", scored_of(data, seed=501))
     assert not difficulty("bm25_std", scored_of(data, seed=501, relevance_level=0))[1]
-
-
-def test_splits_of_the_same_shape_have_entries_of_their_own(data: RankingData) -> None:
-    train = scored_of(data)
-    assert not np.array_equal(
-        difficulty("bm25_std", train)[0], difficulty("bm25_std", replace(train, split=data.splits["dev"]))[0]
-    )
-
-
-def test_data_of_the_same_shape_have_entries_of_their_own() -> None:
-    one, two = (make_data([["a b"], [text]], [[("x", 1), ("y", 0)]] * 2) for text in ("a b c", "a"))
-    assert difficulty("context_words", scored_of(one))[0].tolist() == [2, 3]
-    assert difficulty("context_words", scored_of(two))[0].tolist() == [2, 1]
-
-
-def test_drawn_and_fixed_negatives_have_entries_of_their_own() -> None:
-    made = make_data([["a"]], [[("x", 0), ("y", 1), ("z", 0)]])
-    drawn, fixed = (difficulty("reciprocal_rank", scored_of(made, True, negatives))[0] for negatives in (2, "all"))
-    assert drawn[0] == drawn[1] and fixed[0] != fixed[1]
 
 
 def test_a_changed_file_of_vectors_makes_another_entry(tmp_path: Path) -> None:

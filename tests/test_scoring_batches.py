@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from trainables.core.errors import WorkFailed
 from trainables.rankers.ranker import RankerModule, Tokens
 from trainables.training.device import Precision
 from trainables.training.scoring import TOKENS_A_BATCH, Scorer
@@ -70,14 +69,6 @@ def test_a_first_stage_score_goes_with_its_pair() -> None:
     np.testing.assert_array_equal(scored(Lengths(), lengths, first_stage=first_stage), first_stage)
 
 
-def test_the_cheapest_pairs_come_first_and_those_of_one_cost_in_their_order() -> None:
-    """So that every machine makes the same batches, with little padding."""
-    module, lengths = Lengths(), np.random.default_rng(4).integers(0, 20, 1000).tolist()
-    scored(module, lengths)
-    in_turn = [row for batch in module.batches for row in batch]
-    assert in_turn == sorted(range(1000), key=lambda row: lengths[row])
-
-
 def test_batches_are_as_large_as_the_budget_and_no_larger() -> None:
     """A pair that is longer than the budget has a batch of its own; empty texts share one."""
     module, full = Lengths(), BUDGET // 16
@@ -96,14 +87,6 @@ def test_memory_that_proves_too_small_halves_the_batches_for_good() -> None:
     module, half = Lengths(room=BUDGET // 2), BUDGET // 2 // 16
     np.testing.assert_array_equal(scored(module, [16] * (3 * half + 8) + [0]), np.arange(3.0 * half + 9))
     assert [len(batch) for batch in module.batches] == [2 * half, half, half, half, 9]
-
-
-def test_two_pairs_that_do_not_fit_together_are_scored_one_by_one() -> None:
-    module = Lengths(room=BUDGET // 2)
-    np.testing.assert_array_equal(scored(module, [BUDGET // 2] * 3), np.arange(3.0))
-    assert module.batches == [[0, 1], [0], [1], [2]]
-    with pytest.raises(WorkFailed, match=r"^one pair does not fit in the memory of cpu \(tried .*max_length may help"):
-        scored(module, [BUDGET])
 
 
 def test_bf16_is_computed_where_it_is_chosen_and_the_scores_are_float32() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -15,11 +14,10 @@ import pytest
 from tests.support.builders import tiny_data
 from tests.support.trec_folder import write_trec_folder
 from trainables.config.keys import TrainingRun, validated
-from trainables.core import cache
 from trainables.core.cache import cache_root, cached_resumable
 from trainables.data.columns import RankingData, required_split
-from trainables.training.pretrained import pretrained_start, teacher_scores
-from trainables.training.saves import Saves
+from trainables.training.pretraining import pretrained_start
+from trainables.training.teachers import teacher_scores
 from trainables.training.trainer import Training
 
 RANKER = {"name": "conv_knrm", "vector_size": 8, "filters": 4}
@@ -134,18 +132,6 @@ def test_a_damaged_state_starts_again(
     assert "is damaged" in capsys.readouterr().err
 
 
-def test_rare_saves_lose_what_came_since(
-    data: RankingData, learned: Learned, counted: Iterations, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    counted.left = 4
-    monkeypatch.setattr(Saves, "due", lambda self: False)
-    with pytest.raises(KeyboardInterrupt):
-        learned(data)
-    counted.left, counted.trained = 1000, 0
-    learned(data)
-    assert counted.trained == 6
-
-
 def until_another_waits(capsys: pytest.CaptureFixture[str]) -> None:
     end = time.monotonic() + TOGETHER
     while "waiting for another process" not in capsys.readouterr().err:
@@ -169,50 +155,3 @@ def test_one_builds_and_the_other_waits_for_its_entry(capsys: pytest.CaptureFixt
         second = threads.submit(cached_resumable, "sessions", "a" * 64, build)
         assert first.result(TOGETHER) == second.result(TOGETHER)
     assert len(built) == 1 and hidden("sessions") == []
-
-
-def test_who_waited_goes_on_where_the_first_was_broken_off(capsys: pytest.CaptureFixture[str]) -> None:
-    inside = Event()
-
-    def broken_off(folder: Path, state: Path) -> None:
-        state.mkdir()
-        (state / "half").touch()
-        inside.set()
-        until_another_waits(capsys)
-        raise RuntimeError("stopped")
-
-    def goes_on(folder: Path, state: Path) -> None:
-        (state / "half").rename(folder / "whole")
-
-    with ThreadPoolExecutor(2) as threads:
-        first = threads.submit(cached_resumable, "sessions", "b" * 64, broken_off)
-        assert inside.wait(TOGETHER)
-        second = threads.submit(cached_resumable, "sessions", "b" * 64, goes_on)
-        with pytest.raises(RuntimeError, match="stopped"):
-            first.result(TOGETHER)
-        assert (second.result(TOGETHER) / "whole").exists()
-    assert hidden("sessions") == []
-
-
-def test_a_file_system_without_locks_keeps_no_state(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As some network file systems: two processes could not be kept apart there."""
-
-    def no_locks(file: object, operation: int) -> None:
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    monkeypatch.setattr(cache.fcntl, "flock", no_locks)
-    states: list[Path] = []
-
-    def build(folder: Path, state: Path) -> None:
-        state.mkdir()
-        states.append(state)
-        if len(states) < 2:
-            raise RuntimeError("stopped")
-
-    with pytest.raises(RuntimeError):
-        cached_resumable("sessions", "c" * 64, build)
-    entry = cached_resumable("sessions", "c" * 64, build)
-    assert states[0] != states[1] and not any(state.exists() for state in states)
-    assert [path.name for path in entry.iterdir()] == [cache.CHECKSUMS] and not [
-        name for name in hidden("sessions") if "state" in name
-    ]

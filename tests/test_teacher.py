@@ -17,15 +17,13 @@ from trainables.core.errors import ConfigError, DataError
 from trainables.curriculum.scoring import difficulty
 from trainables.data.columns import RankingData, required_split
 from trainables.data.instances import make_instances
-from trainables.training import pretrained as once
+from trainables.training import pretraining as once
 from trainables.training.batching import scored_of
 from trainables.training.factory import make_training, training_notes
 from trainables.training.losses import LOSSES
-from trainables.training.other_teachers import completed, with_teachers
 from trainables.training.prepared import prepare, prepared_key
-from trainables.training.pretrained import prepare_teacher, teacher_run, teacher_scores
+from trainables.training.teachers import completed, teacher_run, teacher_scores, with_teachers
 from trainables.training.trainer import Training
-from tune_cl.experiment.load import load_experiment
 
 RANKER = {"name": "conv_knrm", "vector_size": 16, "filters": 8}
 
@@ -52,8 +50,8 @@ def trained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[TrainingRun
     """The teachers trained in a test, in order; its cache is empty at first."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     runs: list[TrainingRun] = []
-    plain_training = once.plain_training
-    monkeypatch.setattr(once, "plain_training", lambda run: (runs.append(run), plain_training(run))[1])
+    without_data = once.without_data
+    monkeypatch.setattr(once, "without_data", lambda run: (runs.append(run), without_data(run))[1])
     return runs
 
 
@@ -89,19 +87,6 @@ def test_each_seed_of_a_training_has_a_teacher_of_its_own(data, trained) -> None
     assert np.array_equal(one, again) and not np.array_equal(one, two) and len(trained) == 2
     assert np.array_equal(one, teacher_scores(baseline.model_copy(update={"seed": 2}), data, split))
     assert len({run.seed for run in trained} | {2, 9}) == 4, "no training's own seed"
-
-
-def test_other_settings_other_data_and_other_candidates_have_scores_of_their_own(data, trained) -> None:
-    run, split = make_run(), required_split(data, "train")
-    other = tiny_data(queries=16, candidates=5, seed=9)
-    turned = replace(split, document=split.document[::-1].copy())
-    scores = [
-        teacher_scores(run, data, split),
-        teacher_scores(run, data, turned),
-        teacher_scores(make_run(lr=5e-3), data, split),
-        teacher_scores(run, other, required_split(other, "train")),
-    ]
-    assert len({found.tobytes() for found in scores}) == 4 and len(trained) == 3
 
 
 def test_a_training_follows_its_teacher(data) -> None:
@@ -149,21 +134,6 @@ def test_a_wrong_ranker_of_the_teacher_is_an_error_at_its_key() -> None:
         make_run(teacher={"ranker": {"name": "conv_knrm", "filtres": 1}})
 
 
-@pytest.mark.parametrize(("scoring", "needed"), [("model_loss", True), ("turns", False)])
-def test_the_teacher_s_keys_are_in_force_with_its_scorings_only(scoring: str, needed: bool) -> None:
-    assert ("curriculum.teacher.seed" in make_run(scoring=scoring).in_force()) == needed
-    assert "curriculum.teacher.seed" not in make_run(scoring=scoring, pacing="none").in_force()
-    assert "curriculum.vectors" in make_run(scoring="semantic_std").in_force()
-    assert "curriculum.teacher.seed" in by_teacher("margin_mse").in_force()
-    assert "curriculum.teacher.seed" in by_teacher("softmax", hard_negatives="teacher").in_force()
-
-
-def test_what_is_wrong_with_a_teacher_of_another_kind_is_told_at_its_keys(data: RankingData) -> None:
-    run = make_run(scoring="model_loss", teacher={"ranker": {"name": "bert", "model": "/no/model"}})
-    with pytest.raises(ConfigError, match=r"curriculum\.teacher\.ranker\.model: '/no/model' is not a folder"):
-        prepare_teacher(run, data)
-
-
 # -- losses and negatives that read the teacher --------------------------------------------------------------------
 
 
@@ -196,30 +166,6 @@ def test_hard_negatives_of_the_teacher_are_those_it_scores_highest(data, trained
     for positive, negatives in zip(batch.positive, batch.negative, strict=True):
         own = np.flatnonzero((split.owner == split.owner[positive]) & (split.grade < split.grade[positive]))
         assert set(negatives) == set(own[np.argsort(-scores[own], kind="stable")[:2]])
-
-
-def test_a_search_needs_a_teacher_for_its_losses_too() -> None:
-    space = ["training.loss={choice: [pairwise, margin_mse]}", "training.negatives=3"]
-    assert load_experiment("quickstart", space).teachers == ["teacher"]
-    assert load_experiment("quickstart", ["training.hard_negatives=teacher"]).teachers == ["teacher"]
-    assert not load_experiment("quickstart").teachers
-
-
-@pytest.mark.parametrize(
-    ("training", "key"),
-    [
-        ({"loss": "softmax", "negatives": "all"}, "training.negatives"),
-        ({"hard_negatives": "first_stage", "negative_ranks": [5, 2]}, "training.negative_ranks"),
-        ({"hard_negatives": "teacher", "pretrain_data": "docstrings"}, "training.pretrain_data"),
-        ({"negative_ranks": [0, 2]}, "training.negative_ranks"),
-        ({"loss": "lambdarank"}, "training.loss"),
-        ({"loss": "hinge", "label_smoothing": 0.1}, "training.label_smoothing"),
-        ({"loss": "softmax", "label_smoothing": 1}, "training.label_smoothing"),
-    ],
-)
-def test_keys_of_the_loss_that_contradict_each_other_are_refused(training: dict[str, Any], key: str) -> None:
-    with pytest.raises(ConfigError, match=f"error: {key}"):
-        validated({"ranker": RANKER, "training": training})
 
 
 # -- a teacher's scores that the data gives ------------------------------------------------------------------------
@@ -269,14 +215,6 @@ def test_candidates_without_a_score_are_left_out_of_losses_that_read_it_with_a_n
     assert not any("left out: the data" in note for note in training_notes(by_teacher("softmax"), prepared))
 
 
-def test_a_loss_without_any_score_to_read_is_an_error(taught) -> None:
-    nothing = without_scores(taught, np.arange(len(required_split(taught, "train").document)))
-    with pytest.raises(
-        DataError, match=r"data\.source: no training query has .* with a teacher's score; scores\.train\.tsv"
-    ):
-        training_notes(by_teacher("margin_mse"), prepare(by_teacher("margin_mse"), nothing))
-
-
 def test_an_order_by_the_teacher_leaves_out_what_has_no_score(taught) -> None:
     train = required_split(taught, "train")
     assert train.teacher is not None
@@ -301,10 +239,3 @@ def test_an_order_by_the_teacher_needs_a_score_of_a_relevant_candidate(taught) -
     wrong = rf"curriculum\.scoring: the data gives no teacher's score for any relevant candidate of query '{name}'"
     with pytest.raises(DataError, match=wrong):
         make_training(make_run(), prepare(make_run(), bare), device="cpu")
-
-
-@pytest.mark.parametrize("name", ["quickstart", "noisy_labels", "negatives"])
-def test_a_trial_s_process_finds_what_the_search_has_prepared(name: str) -> None:
-    """Else it would prepare its texts again, and train a teacher of its own."""
-    run = load_experiment(name).base_ranker
-    assert prepared_key(TrainingRun.model_validate(run.model_dump())) == prepared_key(run)

@@ -15,14 +15,9 @@ from tokenizers import Tokenizer
 
 import tune_cl
 from tests.support.builders import tiny_data
-from tests.support.console import Console
-from tests.support.trec_folder import write_trec_folder
-from tests.support.zoo import model2vec
 from trainables.config.keys import validated
 from trainables.core.errors import ConfigError
 from trainables.rankers.encoders import encoder_version, train_wordpiece
-from trainables.rankers.folder import read_folder
-from trainables.rankers.token_table import read_table
 from trainables.training.factory import training_notes
 from trainables.training.prepared import prepare
 from trainables.training.trainer import Training
@@ -82,15 +77,6 @@ def test_a_text_without_tokens_has_the_vector_0(folder: Path) -> None:
     np.testing.assert_array_equal(scores, 0)
 
 
-def test_a_folder_of_model2vec_without_modules(tmp_path: Path) -> None:
-    model2vec(tmp_path / "model")
-    expected = tune_cl.load_ranker(tmp_path / "model").predict([("w1 w2", "w3 so it is")])
-    (tmp_path / "model/modules.json").unlink()
-    sentences = read_folder(str(tmp_path / "model")).sentences
-    assert sentences is not None and sentences.table == "" and sentences.normalised
-    np.testing.assert_array_equal(tune_cl.load_ranker(tmp_path / "model").predict([("w1 w2", "w3 so it is")]), expected)
-
-
 def test_other_vectors_are_another_encoder(folder: Path) -> None:
     before, path = encoder_version(str(folder)), folder / "0_StaticEmbedding/model.safetensors"
     save_file({"embedding.weight": load_file(path)["embedding.weight"] + 1}, path)
@@ -144,24 +130,3 @@ def test_a_damaged_folder_ends_in_one_line(case: str, folder: Path) -> None:
         training(folder)
     (line,) = str(refused.value).splitlines()
     assert line.startswith(f"error: ranker.model: '{folder}' ") and told in line
-
-
-def test_rerank_takes_the_folder(folder: Path, tmp_path: Path, console: Console) -> None:
-    data = write_trec_folder(tiny_data(queries=6, turns=1), tmp_path / "data")
-    output = tmp_path / "run.txt"
-    console.call(f"rerank {folder} --data {data} --split test --output {output}")
-    assert output.read_text()
-
-
-def test_vectors_are_read_from_the_hubs_cache(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    entry = tmp_path / "hub/models--some--table"
-    (entry / "refs").mkdir(parents=True)
-    (entry / "refs/main").write_text("a" * 40)
-    folder.rename(tmp_path / "moved")
-    (entry / "snapshots").mkdir()
-    (tmp_path / "moved").rename(entry / "snapshots" / ("a" * 40))
-    assert read_table(read_folder("some/table")).shape[1] == 16
-    assert encoder_version("some/table") == f"commit {'a' * 40}"
-    assert tune_cl.load_ranker("some/table").predict([("w1 w2", "w1")])[0] > 0

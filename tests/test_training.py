@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -20,10 +17,7 @@ from trainables.evaluation.metrics import Evaluator
 from trainables.training.checkpoint import (
     best_scores,
     latest_iteration,
-    read_json,
     save_iteration,
-    write_folder,
-    write_json,
 )
 from trainables.training.losses import LOSSES, LossSettings
 from trainables.training.saved_ranker import load_ranker_folder
@@ -104,17 +98,6 @@ def test_state_of_another_configuration_is_refused(data, tmp_path: Path) -> None
         start(make_run(seed=2), data).load(tmp_path)
 
 
-def test_state_with_keys_of_another_version_is_of_another_configuration(data, tmp_path: Path) -> None:
-    training = start(make_run(seed=1), data)
-    training.iterate()
-    training.save(tmp_path)
-    assert training.same_run(tmp_path)
-    state = json.loads((tmp_path / "state.json").read_text())
-    state["run"]["training"]["of_another_version"] = 1
-    (tmp_path / "state.json").write_text(json.dumps(state))
-    assert not training.same_run(tmp_path)
-
-
 def test_the_checkpoint_holds_the_best_dev_scores(data, tmp_path: Path) -> None:
     training = finish(start(make_run(), data))
     training.save(tmp_path)
@@ -162,15 +145,6 @@ def test_a_folder_that_is_no_ranker_is_refused(tmp_path: Path) -> None:
         load_ranker_folder(tmp_path)
 
 
-def test_a_ranker_of_another_version_is_refused_in_a_line(data, tmp_path: Path) -> None:
-    start(make_run(), data).save_ranker(tmp_path)
-    config = read_json(tmp_path / "config.json")
-    config["run"]["curriculum"]["of_tomorrow"] = 1
-    write_json(tmp_path / "config.json", config)
-    with pytest.raises(DataError, match=r"config.json: was written by another version .* know curriculum.of_tomorrow"):
-        load_ranker_folder(tmp_path)
-
-
 def test_only_the_newest_state_is_kept_and_it_is_whole(tmp_path: Path) -> None:
     for iteration in (1, 2, 11):
         save_iteration(tmp_path, iteration, lambda folder: (folder / "a").write_text(folder.name) and None)
@@ -185,29 +159,6 @@ def test_only_the_newest_state_is_kept_and_it_is_whole(tmp_path: Path) -> None:
     latest = latest_iteration(tmp_path)
     assert latest is not None and list(tmp_path.iterdir()) == [latest]
     assert latest.name == "iteration-00011"
-
-
-@pytest.mark.parametrize("killed", [False, True])
-def test_a_folder_that_is_replaced_is_whole_on_disk_all_the_time(
-    killed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Killed just before the new one takes its place: the old one is still there, under another name."""
-    replace = os.replace
-
-    def written(text: str) -> None:
-        write_folder(tmp_path / "made", lambda folder: (folder / "a").write_text(text) and None)
-
-    def until_killed(source: Path, target: Path) -> None:
-        if killed and Path(target).name == "made":
-            raise KeyboardInterrupt
-        replace(source, target)
-
-    written("one")
-    monkeypatch.setattr(os, "replace", until_killed)
-    with suppress(KeyboardInterrupt):
-        written("two")
-    assert [path.read_text() for path in tmp_path.rglob("a")] == ["one" if killed else "two"]
-    assert [path.name for path in tmp_path.iterdir()] == ["made"] or killed
 
 
 def test_batches_sorted_by_length_hold_the_samples_of_unsorted_ones(data) -> None:
@@ -228,18 +179,6 @@ def test_batches_sorted_by_length_hold_the_samples_of_unsorted_ones(data) -> Non
     spans = [np.ptp(windowed._costs(b.positive, b.negative)) for b in windowed.batches(0, 4)]
     unsorted = [np.ptp(plain._costs(b.positive, b.negative)) for b in plain.batches(0, 4)]
     assert sum(spans) < sum(unsorted)
-
-
-def test_a_window_ends_with_its_iteration(data) -> None:
-    batcher = start(make_run(), data).batcher
-    batcher.window = 4
-    assert [len(list(batcher.batches(first, count))) for first, count in ((0, 3), (3, 6))] == [3, 6]
-
-
-def test_batches_of_a_window_come_in_no_order_of_length(data) -> None:
-    batcher = start(make_run(), data).batcher
-    costs = [float(batcher._costs(batch.positive, batch.negative).mean()) for batch in batcher.batches(0, 8)]
-    assert costs != sorted(costs)
 
 
 def test_negatives_are_drawn_anew_by_seed_and_step(data) -> None:

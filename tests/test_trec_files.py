@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from tests.support.trec_cases import Qrels, Run, columns, rankings, write_qrels
-from trainables.core.errors import DataError, WorkFailed
+from trainables.core.errors import DataError
 from trainables.data.columns import TextColumn
 from trainables.evaluation.runs import evaluate
 from trainables.evaluation.trec_files import read_per_query, read_qrels, read_run, write_per_query, write_run
@@ -42,21 +42,6 @@ def test_run_columns(tmp_path: Path) -> None:
         "q0 Q0 d2 1 2 knrm\nq0 Q0 d10 2 2 knrm\nq0 Q0 d1 3 0.5 knrm\nq1 Q0 é 1 0.100000001 knrm\n"
     )
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["run.txt"]
-
-
-def test_a_run_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:
-    data, scores = columns({"q": {"d1": 1}}, {"q": {"d1": 1.0}})
-    path = tmp_path / "run.txt"
-    path.write_text("old")
-    with pytest.raises(DataError, match="'two words'"):
-        write_run(path, data.splits["test"], data, scores, "two words")
-    with pytest.raises(WorkFailed):
-        write_run(path, data.splits["test"], data, scores * np.nan, "tag")
-    path.with_name("folder").mkdir()
-    with pytest.raises(OSError, match="folder"):
-        write_run(path.with_name("folder"), data.splits["test"], data, scores, "tag")
-    assert path.read_text() == "old"
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["folder", "run.txt"]
 
 
 @pytest.mark.parametrize("id", ["", "a b", "a\tb", "a\n"])
@@ -154,12 +139,3 @@ def test_three_columns_are_scores_unless_they_number_the_documents(
     qrels: str, run: str, value: float, tmp_path: Path
 ) -> None:
     assert mean_ap(tmp_path, qrels, run) == value
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [('{"q": {"a": "x"}}', "score 'x'"), ('{"q": ["a"]}', "JSON of another form"), ('{"q": ', "not JSON")],
-)
-def test_json_of_another_form_is_refused(text: str, told: str, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=rf"run.json:1: {told}"):
-        mean_ap(tmp_path, ONE, text, "run.json")

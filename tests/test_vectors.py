@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 from gensim.models import KeyedVectors
 
 from tests.support.builders import tiny_data
-from trainables.core.errors import ConfigError, DataError
+from trainables.core.errors import DataError
 from trainables.rankers import load_ranker, ranker_settings
 from trainables.rankers.ranker import TextSide
 from trainables.rankers.settings import Word2VecModel
@@ -110,35 +109,9 @@ def test_unknown_words_can_be_zero_or_have_their_own_vectors(tmp_path: Path) -> 
     assert 1 <= word_tokens(own.files, ["neverseen"]).ids[0] < FIRST_WORD
 
 
-def test_the_hash_is_md5_as_a_number() -> None:
-    """Modulo 1000, as OpenNIR's `wordvec_hash`."""
-    expected = int.from_bytes(hashlib.md5(b"zebra").digest(), "big") % HASHED
-    assert word_tokens({"vocabulary.txt": "cat"}, ["zebra"]).ids.tolist() == [1 + expected]
-
-
 def test_all_broken_lines_of_a_vector_file_are_named(tmp_path: Path) -> None:
     path = tmp_path / "v.txt"
     path.write_text("a 1 2 3\nw1 1 2\nw2 1 x 3\nw3 1 nan 3\nw4 1 2 3\n")
     with pytest.raises(DataError) as caught:
         prepare(path)
     assert [problem.location for problem in caught.value.problems] == [f"{path}:{line}" for line in (2, 3, 4)]
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "wrong"),
-    [
-        ("v.txt", b"A 1 2\n", "has none of the collection's words"),
-        ("v.txt", b"", "no rows"),
-        ("v.bin", b"junk", "cannot be read"),
-        ("v.gz", b"junk", "cannot be read"),
-    ],
-)
-def test_a_file_without_vectors_is_refused(name: str, content: bytes, wrong: str, tmp_path: Path) -> None:
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(DataError, match=f"{tmp_path / name}: {wrong}"):
-        prepare(tmp_path / name)
-
-
-def test_a_missing_vector_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"^error: ranker\.vectors: no file"):
-        prepare(tmp_path / "none.txt")

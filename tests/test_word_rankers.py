@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional
 
 from trainables.rankers import load_ranker, ranker_settings
@@ -31,10 +31,6 @@ def module_of(name: str, dimensions: int = 8, outputs: int = 1, **keys: Any) -> 
 
 def trainable(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
-
-
-def some_words(count: int) -> Tensor:
-    return torch.randint(1, WORDS, (count,))
 
 
 @pytest.mark.filterwarnings("error:The given NumPy array is not writable")  # and no warning of what other tests left
@@ -90,14 +86,6 @@ def test_words_that_match_nothing_go_on_doing_so_when_vectors_are_trained(name: 
     assert max(float(p.grad.abs().max()) for p in module.parameters() if p.grad is not None) < 1e6
 
 
-def test_match_pyramid_tells_documents_apart_in_half_precision() -> None:
-    module = module_of("match_pyramid").eval()
-    texts = Tokens.of([some_words(12).tolist() for _ in range(60)])
-    inputs = module.collate(Tokens.of([some_words(5).tolist()]), texts, np.zeros(60, np.int64), np.arange(60))
-    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
-        assert len(module(**inputs).unique()) == 60
-
-
 def test_a_study_classifier_reads_the_same_scalar() -> None:
     """Dense(n) on the one value, as in the papers' classification: 2 more parameters for each class."""
     ranking = trainable(module_of("drmm_tks", reference="study"))
@@ -124,13 +112,3 @@ def test_pooling_equals_adaptive_pooling_of_the_unpadded_texts(lengths: list[int
         mean = average_over_cells(x, torch.tensor(lengths), cells)[row]
         torch.testing.assert_close(highest, functional.adaptive_max_pool1d(real.flatten(0, 1), cells).view(2, 3, -1))
         torch.testing.assert_close(mean, functional.adaptive_avg_pool1d(real.flatten(0, 1), cells).view(2, 3, -1))
-
-
-def test_the_study_stretches_texts_to_the_same_cells_but_for_a_last_word() -> None:
-    """Its index of place i in a text padded to 300 words is int(i * length / 300); its pools are 30 places wide."""
-    for length in range(10, 301):
-        stretched = np.arange(300) * length // 300
-        start, end = (bounds[0].numpy() for bounds in cell_bounds(torch.tensor([length]), 10))
-        blocks = stretched.reshape(10, 30)
-        np.testing.assert_array_equal(blocks.min(1), start)
-        assert set(end - 1 - blocks.max(1)) <= ({0, 1} if length > 30 else {0})

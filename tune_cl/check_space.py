@@ -110,7 +110,7 @@ def _measured(experiment: Experiment) -> SpaceCheck:
     from trainables.training.device import best_device  # imports torch: input errors come first
     from trainables.training.factory import seconds_per_iteration
     from trainables.training.prepared import prepared_key
-    from trainables.training.pretrained import prepare_teacher, teacher_run
+    from trainables.training.teachers import prepare_teacher, teacher_run
     from tune_cl.ray.concurrency import lacking
     from tune_cl.ray.shared_data import untrained
 

@@ -81,11 +81,8 @@ KINDS: dict[str, tuple[str, dict[str, Any], Callable[[], Any]]] = {
     "electra": ("ElectraConfig", SIZES | {"embedding_size": 16}, _wordpiece),
     "distilbert": ("DistilBertConfig", {"dim": 32, "hidden_dim": 64, "n_layers": 2, "n_heads": 2}, _wordpiece),
     "roberta": ("RobertaConfig", SIZES | {"type_vocab_size": 1}, _roberta),
-    "xlm-roberta": ("XLMRobertaConfig", SIZES | {"type_vocab_size": 1}, _roberta),
-    "camembert": ("CamembertConfig", SIZES | {"type_vocab_size": 1}, _roberta),
     "modernbert": ("ModernBertConfig", SIZES | {"local_attention": 8}, _modernbert),
     "albert": ("AlbertConfig", SIZES | {"embedding_size": 16}, _albert),
-    "deberta-v2": ("DebertaV2Config", SIZES | {"relative_attention": True}, _wordpiece),
     "deberta-v3": ("DebertaV2Config", SIZES | DEBERTA_V3, _wordpiece),
 }
 REFUSED: dict[str, tuple[str, dict[str, Any], Callable[[], Any]]] = {

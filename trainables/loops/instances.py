@@ -82,7 +82,7 @@ def instances_of(run: TrainingRun, split: str, scoring: str | None = None) -> Sp
     data = load_data(run.data, run.evaluation.relevance_level)
     if scoring is not None:
         require_scoring(scoring, data)
-    from trainables.training.pretrained import teacher_scores
+    from trainables.training.teachers import teacher_scores
     from trainables.training.trainer import split_instances  # imports torch: input errors come first
 
     part = required_split(data, split)
@@ -93,7 +93,7 @@ def difficulties(scored: SplitInstances, scoring: str) -> Difficulties:
     """The instances' difficulty under a scoring function; says so if it orders nothing."""
     from trainables.training.batching import scored_of
     from trainables.training.device import here
-    from trainables.training.other_teachers import OF_NEED
+    from trainables.training.teachers import OF_NEED
 
     run, data, split = scored.run, scored.data, scored.split
     teachers = {need: partial(scores_of, run, data, split, here) for need, scores_of in OF_NEED.items()}

@@ -19,8 +19,8 @@ from trainables.data.columns import required_split
 from trainables.training.checkpoint import load_trained_state
 from trainables.training.features import FeatureTraining, SavedFeatureRanker, training_over_features
 from trainables.training.objective import ObjectiveTraining, PreparedObjective
-from trainables.training.other_teachers import completed, with_pretrained_start
 from trainables.training.prepared import PreparedData, prepared_for, ranker_of
+from trainables.training.pretraining import with_own_start
 from trainables.training.ranker_folder import is_of_others
 from trainables.training.saved_ranker import (
     SavedRanker,
@@ -28,6 +28,7 @@ from trainables.training.saved_ranker import (
     load_ranker_folder,
     write_ranker,
 )
+from trainables.training.teachers import completed
 from trainables.training.trainer import Training, initial_module, training_negatives
 
 STEPS = 4
@@ -115,7 +116,7 @@ def training_notes(run: TrainingRun, prepared: PreparedData) -> tuple[str, ...]:
 
 def write_best_ranker(run: TrainingRun, prepared: PreparedData, weights: Mapping[str, Tensor], folder: Path) -> None:
     """Writes the ranker of a network's best weights, as `Training.save_ranker` does, without a training."""
-    module = initial_module(run, with_pretrained_start(run, prepared))
+    module = initial_module(run, with_own_start(run, prepared))
     load_trained_state(module, weights)
     module.merge_adapters()
     write_ranker(run, module, prepared.text, folder, prepared.data.classes)

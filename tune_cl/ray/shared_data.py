@@ -18,9 +18,9 @@ from trainables.rankers.settings import TRAINED_VECTORS
 from trainables.training.batching import scored_of
 from trainables.training.device import Compute, here, limit_process
 from trainables.training.factory import training_notes
-from trainables.training.other_teachers import with_teachers
 from trainables.training.prepared import PreparedData, changed_files, encoders_of, files_of, prepare, prepared_key
-from trainables.training.pretrained import with_start
+from trainables.training.pretraining import with_start
+from trainables.training.teachers import with_teachers
 from trainables.training.trainer import training_instances
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.readers import distinct_rankers, file_readers, scorings_of, teachers_of
