@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import importlib
-import json
 import os
 import shutil
 import subprocess
@@ -17,7 +16,6 @@ import pytest
 import ray
 
 from tests.support.toy_trainable import BALLAST, SPACE, steps_of, toy_search
-from tests.support.toys_behind import Behind
 from trainables.core.errors import WorkFailed
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import load_experiment
@@ -84,24 +82,6 @@ def test_a_full_disk_ends_the_search_and_no_trial(
         assert sorted(trial.results) == [1, 2, 3, 4, 5, 6]
         kept = [iteration for iteration, path in sorted(trial.checkpoints.items()) if Path(path).is_dir()]
         assert kept == ([5, 6] if trial is best[0] else [])
-
-
-def test_a_trial_that_dies_while_its_checkpoint_is_written_goes_on_from_the_one_before(
-    local_ray: str, experiment: Experiment, tmp_path: Path
-) -> None:
-    prepared = {"seconds": 0.1, "faults": {"t0001": "killed"}}
-    state = toy_search(experiment, tmp_path / "search", lambda: 1, prepared, toy=Behind)
-    assert [trial.outcome for trial in state.by_number()] == ["baseline", *["completed"] * 3]
-    assert steps_of(tmp_path / "search", "t0001") == [1, 2, 3, 2, 3, 4, 5, 6]
-    assert (best := state.best())
-    for trial in state.by_number():
-        assert sorted(trial.results) == [1, 2, 3, 4, 5, 6]
-        assert {1, 6} < set(trial.checkpoints), "none was written while the trial went on"
-        there = {at: Path(path) for at, path in trial.checkpoints.items() if Path(path).is_dir()}
-        assert {at: json.loads((path / "done.json").read_text()) for at, path in there.items()} == {
-            at: at for at in there
-        }
-        assert len(there) == (2 if trial is best[0] else 0) and (6 in there or trial is not best[0])
 
 
 def refusing(patch: pytest.MonkeyPatch, kind: str, of: str) -> None:

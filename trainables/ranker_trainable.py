@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable
-from copy import copy
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from ray import tune
-from ray.air.constants import TRAINING_ITERATION
 from ray.train._internal.session import _TrainingResult
-from ray.train._internal.storage import StorageContext
 from ray.tune.result import DONE, SHOULD_CHECKPOINT
 
 from trainables.config.objective import AnyRun
@@ -24,55 +19,38 @@ from trainables.training.factory import AnyTraining, make_training, shared_for
 from trainables.training.objective import FunctionFailed, ObjectiveTraining
 from trainables.training.saves import Saves, resumed
 
-# In a result: a checkpoint of an earlier iteration, in the form in which `save` returns one.
-LATE_CHECKPOINT = "late_checkpoint"
 REPORTED, TRACE = "reported", "traceback"  # in a result: a function's metrics, as pairs; what it failed with
 
 
-class ClusterTrainable(tune.Trainable, ABC):
+class ClusterTrainable(tune.Trainable):
     """What any training needs on a cluster: checkpoints that hardly delay it, and patience while the storage is
-    unreachable. Subclasses define `snapshot` instead of `save_checkpoint`.
+    unreachable.
 
-    Each result says whether Tune should save a checkpoint now, while the training waits. One that would hold it up is
-    written while the next iteration runs, and comes with a later result (LATE_CHECKPOINT). Tune also saves one when a
+    Each result says whether Tune should save a checkpoint now, while the training waits; Tune also saves one when a
     trial pauses or ends. Results leave out the trial's configuration, which the driver has: Ray would copy, flatten and
     keep its hundred keys with each result.
     """
 
     def __init__(self, *arguments: Any, **options: Any):
-        self.saves: Saves[_TrainingResult] = Saves()
+        self.saves = Saves()
         super().__init__(*arguments, **options)
 
     def reset(self, *arguments: Any, **options: Any) -> Any:
         self.saves = Saves()  # the next trial's checkpoints are of another size
         return super().reset(*arguments, **options)
 
-    @abstractmethod
-    def snapshot(self) -> Callable[[Path], None]:
-        """Copies the state; the function returned writes the copy into an existing folder, in any thread."""
-
-    def save_checkpoint(self, checkpoint_dir: str) -> None:
-        self.snapshot()(Path(checkpoint_dir))
-
     def train(self) -> dict[str, Any]:
         with delay_failure():
             result = super().train()
-            behind = {} if (saved := self.saves.poll()) is None else {LATE_CHECKPOINT: self._registered(saved)}
         due = self.saves.due() and not result[DONE]  # at the end Tune saves anyway
-        if due and self._storage and not self.saves.may_block():
-            self._write_behind(self._storage, result)
-            due = False
-        return result | behind | {SHOULD_CHECKPOINT: due}
+        return result | {SHOULD_CHECKPOINT: due}
 
     def get_auto_filled_metrics(self, *arguments: Any, **options: Any) -> dict[str, Any]:
         filled = super().get_auto_filled_metrics(*arguments, **options)
         return {key: value for key, value in filled.items() if key != "config"}
 
     def save(self, checkpoint_dir: str | None = None) -> _TrainingResult:
-        """A checkpoint of the last iteration. One of an earlier iteration that Tune was not told of is written over."""
-        saved = self.saves.wait()
-        if saved and saved.metrics[TRAINING_ITERATION] == self.iteration:
-            return self._registered(saved)
+        """A checkpoint of the last iteration."""
         with TemporaryDirectory(prefix="tune_cl-") as scratch:  # Ray would leave its own behind at each failure
             return retry_on_fault(lambda: self._save(checkpoint_dir or scratch))
 
@@ -86,26 +64,6 @@ class ClusterTrainable(tune.Trainable, ABC):
             if self._storage:
                 self._storage.current_checkpoint_index = index
             raise
-
-    def _write_behind(self, storage: StorageContext, result: dict[str, Any]) -> None:
-        """Begins to write a checkpoint to the folder after the last one that Tune was told of."""
-        target = copy(storage)
-        target.current_checkpoint_index += 1
-        write = self.snapshot()
-
-        def write_and_persist() -> _TrainingResult:
-            with TemporaryDirectory(prefix="tune_cl-") as scratch:
-                write(Path(scratch))
-                here = tune.Checkpoint.from_directory(scratch)
-                return _TrainingResult(retry_on_fault(lambda: target.persist_current_checkpoint(here)), result)
-
-        self.saves.begin(write_and_persist)
-
-    def _registered(self, saved: _TrainingResult) -> _TrainingResult:
-        """A checkpoint that was written behind, now that Tune learns of it: the next one goes to the next folder."""
-        if self._storage:
-            self._storage.current_checkpoint_index += 1
-        return saved
 
 
 class RankerTrainable(ClusterTrainable):
@@ -214,11 +172,10 @@ class RankerTrainable(ClusterTrainable):
         """The metrics as a result holds them: a function's own names stand apart, for Ray's may be the same."""
         return {REPORTED: list(metrics.items())} if isinstance(self.training, ObjectiveTraining) else dict(metrics)
 
-    def snapshot(self) -> Callable[[Path], None]:
-        nothing = self.failed is not None or self.trained or (self.conclusion and self.training.finished)
-        if nothing:  # to go on from; Tune saves all the same
-            return lambda folder: None
-        return self.training.snapshot()
+    def save_checkpoint(self, checkpoint_dir: str) -> None:
+        over = self.conclusion and self.training.finished
+        if self.failed is None and not self.trained and not over:  # else nothing is left to go on from
+            self.training.save(Path(checkpoint_dir))
 
     def load_checkpoint(self, checkpoint: str | None) -> None:
         """Ray's call when a trial's process has died."""

@@ -89,16 +89,11 @@ class LinearTraining(FeatureTraining):
     def restore_ranker(self, folder):
         self.weights = np.load(folder / "weights.npy")
 
-    def snapshot(self):
-        state, weights, best, scores = self.document(), self.weights, self.best, self.best_scores
-
-        def write(folder):
-            np.save(folder / "both.npy", np.stack([weights, best]))
-            checkpoint.save_best({}, scores, folder / checkpoint.BEST)
-            checkpoint.write_json(folder / STATE, state)
-            checkpoint.seal(folder)
-
-        return write
+    def save(self, folder):
+        np.save(folder / "both.npy", np.stack([self.weights, self.best]))
+        checkpoint.save_best({}, self.best_scores, folder / checkpoint.BEST)
+        checkpoint.write_json(folder / STATE, self.document())
+        checkpoint.seal(folder)
 
     def load(self, folder):
         self.restore_progress(folder)

@@ -4,7 +4,6 @@ another objective by its `init_model`."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -293,20 +292,13 @@ class TreeTraining(FeatureTraining):
         checkpoint.require_whole(folder)
         self.booster = read_trees(folder / MODEL)
 
-    def snapshot(self) -> Callable[[Path], None]:
-        model = None if self.booster is None else self.booster.model_to_string()
-        best = self.best_scores if self.best_iteration else None  # replaced as a whole, never changed
-        document = self.document() | {"trees": list(self.trees)}
-
-        def write(folder: Path) -> None:
-            if model is not None:
-                (folder / MODEL).write_text(model)
-            if best is not None:
-                checkpoint.save_best({}, best, folder / checkpoint.BEST)
-            checkpoint.write_json(folder / STATE, document)
-            checkpoint.seal(folder)
-
-        return write
+    def save(self, folder: Path) -> None:
+        if self.booster is not None:
+            (folder / MODEL).write_text(self.booster.model_to_string())
+        if self.has_best:
+            checkpoint.save_best({}, self.best_scores, folder / checkpoint.BEST)
+        checkpoint.write_json(folder / STATE, self.document() | {"trees": list(self.trees)})
+        checkpoint.seal(folder)
 
     def load(self, folder: Path) -> None:
         """Restores what `save` wrote for the same configuration. Raises DataError for another one."""

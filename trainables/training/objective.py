@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import shutil
 import time
 import traceback
@@ -266,20 +265,11 @@ class ObjectiveTraining(Progress):
     def _needed(self) -> set[int]:
         return {self.last, self.best_checkpoint} - {0}
 
-    def snapshot(self) -> Callable[[Path], None]:
-        """Links to the copied checkpoints, which nobody changes, stay until they are written."""
-        copies = TemporaryDirectory(prefix="tune_cl-objective-", ignore_cleanup_errors=True)
+    def save(self, folder: Path) -> None:
         for source in map(self._folder, self._needed):
-            shutil.copytree(source, Path(copies.name, source.name), copy_function=os.link)
-        document = self.document()
-
-        def write(folder: Path) -> None:
-            with copies:
-                shutil.copytree(copies.name, folder, dirs_exist_ok=True)
-            write_json(folder / STATE, document)
-            seal(folder)
-
-        return write
+            shutil.copytree(source, folder / source.name)
+        write_json(folder / STATE, self.document())
+        seal(folder)
 
     def document(self) -> dict[str, Any]:
         progress = {"last": self.last, "best_checkpoint": self.best_checkpoint, "returned": self.returned}

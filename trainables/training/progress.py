@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -113,12 +112,8 @@ class Progress(ABC):
         }
 
     @abstractmethod
-    def snapshot(self) -> Callable[[Path], None]:
-        """Copies the whole state; the function returned writes the copy into an existing folder, in any thread."""
-
     def save(self, folder: Path) -> None:
         """Writes the whole state into an existing folder."""
-        self.snapshot()(folder)
 
     def same_run(self, folder: Path) -> bool:
         """Whether `folder` holds a state of this training, as `is_of` decides."""

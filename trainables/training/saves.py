@@ -6,12 +6,9 @@ import math
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
-from threading import Thread
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from safetensors import SafetensorError
 
@@ -23,35 +20,20 @@ from trainables.training.progress import Progress
 DAMAGED = (FileNotFoundError, NotADirectoryError, ValueError, KeyError, SafetensorError)
 """Errors raised by reading a damaged state. Any other OSError comes from the storage, the disk or the process."""
 QUICK = 0.1  # seconds
-LITTLE, SHARE = 0.02, 0.1  # shares of the time
-Saved = TypeVar("Saved")
+SHARE = 0.1  # of the time
 T = TypeVar("T", bound=Progress)
 
 
-class Saves(Generic[Saved]):
-    """The saves of a running training, one at a time. A killed training repeats, with the same numbers, what it did
-    since the last one: it only loses time.
-
-    A save is due as long as saves take at most SHARE of the time; QUICK ones always are. The training waits for one
-    that is QUICK or takes LITTLE of the time, so that nothing is lost if the next iteration is cut off. Any other is
-    written by a thread while the next iteration runs.
-    """
+class Saves:
+    """When a running training saves its state: as long as saves take at most SHARE of the time; QUICK ones always. A
+    killed training repeats, with the same numbers, what it did since the last one: it only loses time."""
 
     def __init__(self) -> None:
         self.took = 0.0  # seconds that the last save took
         self.ended = time.monotonic()
-        self._behind: Future[Saved] | None = None
 
     def due(self) -> bool:
-        return self._behind is None and self.took <= max(QUICK, SHARE / (1 - SHARE) * self._since)
-
-    def may_block(self) -> bool:
-        """Whether the training should wait for the next save."""
-        return self.took <= max(QUICK, LITTLE * self._since)
-
-    @property
-    def _since(self) -> float:
-        return time.monotonic() - self.ended
+        return self.took <= max(QUICK, SHARE / (1 - SHARE) * (time.monotonic() - self.ended))
 
     @contextmanager
     def timed(self) -> Iterator[None]:
@@ -60,34 +42,6 @@ class Saves(Generic[Saved]):
         yield
         self.ended = time.monotonic()
         self.took = self.ended - started
-
-    def begin(self, write: Callable[[], Saved]) -> None:
-        """Begins a save: a thread writes a copy of the state. `poll` or `wait` must be asked before the next one.
-
-        The thread is a daemon: a process that is told to end need not wait for storage that is out of reach.
-        """
-        behind: Future[Saved] = Future()
-
-        def work() -> None:
-            try:
-                with self.timed():
-                    result = write()
-            except BaseException as error:  # noqa: BLE001 - raised again where the result is asked for
-                behind.set_exception(error)
-            else:
-                behind.set_result(result)
-
-        self._behind = behind
-        Thread(target=work, name="saves", daemon=True).start()
-
-    def poll(self) -> Saved | None:
-        """What a save returned that has ended since the last call, if one has; raises what it failed with."""
-        return self.wait() if self._behind is not None and self._behind.done() else None
-
-    def wait(self) -> Saved | None:
-        """Waits for the save that has begun, if one has, and returns or raises as `poll` does."""
-        behind, self._behind = self._behind, None
-        return None if behind is None else behind.result()
 
 
 def trained(
@@ -117,26 +71,13 @@ def trained(
 def iterations(training: Progress, folder: Path) -> Iterator[dict[str, float]]:
     """Trains to the end, yielding the metrics of each iteration. The state is saved to `folder` when a save is due and
     at the end."""
-    saves: Saves[Path] = Saves()
-    try:
-        while not training.finished:
-            metrics = training.iterate()
-            saves.poll()  # raises what a save has failed with
-            if training.finished or saves.due():
-                saves.wait()
-                _save(saves, training, folder)
-            yield metrics
-    finally:
-        saves.wait()
-
-
-def _save(saves: Saves[Path], training: Progress, folder: Path) -> None:
-    iteration = training.iteration
-    if training.finished or saves.may_block():
-        with saves.timed():
-            save_iteration(folder, iteration, training.save)
-    else:
-        saves.begin(partial(save_iteration, folder, iteration, training.snapshot()))
+    saves = Saves()
+    while not training.finished:
+        metrics = training.iterate()
+        if training.finished or saves.due():
+            with saves.timed():
+                save_iteration(folder, training.iteration, training.save)
+        yield metrics
 
 
 def resumed(make: Callable[[], T], states: Iterable[str | Path], note: Callable[[str], None]) -> T:

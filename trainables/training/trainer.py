@@ -286,25 +286,16 @@ class Training(RankerProgress):
 
     # -- state ---------------------------------------------------------------------------------------------------
 
-    def snapshot(self) -> Callable[[Path], None]:
-        weights, moments = checkpoint.trained_state(self.module), checkpoint.optimizer_state(self.optimizer)
-        best = None  # else replaced as a whole, never changed
+    def save(self, folder: Path) -> None:
+        save_file(checkpoint.trained_state(self.module), folder / "weights.safetensors")
+        save_file(checkpoint.optimizer_state(self.optimizer), folder / "optimizer.safetensors")
         if self.has_best:
-            best = self.best_weights, self.best_scores, self.best_documents
-        refreshed = self.curriculum.refreshed  # replaced as a whole too
-        document = self.document() | {"micro_batch": self.accumulation.samples}
-
-        def write(folder: Path) -> None:
-            save_file(weights, folder / "weights.safetensors")
-            save_file(moments, folder / "optimizer.safetensors")
-            if best:
-                checkpoint.save_best(best[0], best[1], folder / checkpoint.BEST, best[2])
-            if refreshed is not None:
-                checkpoint.save_arrays({DIFFICULTY: refreshed}, folder / checkpoint.CURRICULUM)
-            checkpoint.write_json(folder / STATE, document)
-            checkpoint.seal(folder)
-
-        return write
+            best = folder / checkpoint.BEST
+            checkpoint.save_best(self.best_weights, self.best_scores, best, self.best_documents)
+        if self.curriculum.refreshed is not None:
+            checkpoint.save_arrays({DIFFICULTY: self.curriculum.refreshed}, folder / checkpoint.CURRICULUM)
+        checkpoint.write_json(folder / STATE, self.document() | {"micro_batch": self.accumulation.samples})
+        checkpoint.seal(folder)
 
     def load(self, folder: Path) -> None:
         """Restores what `save` wrote for the same configuration. Raises DataError for another one."""

@@ -19,7 +19,7 @@ from ray.tune.search import Searcher
 from trainables.core import storage
 from trainables.core.errors import WorkFailed, last_line
 from trainables.core.storage import CHECKPOINTS, address_of, fault_of, was_waited_for
-from trainables.ranker_trainable import LATE_CHECKPOINT, RankerTrainable
+from trainables.ranker_trainable import RankerTrainable
 from trainables.training.factory import AnyPrepared
 from tune_cl.experiment.search_keys import Resources
 from tune_cl.process import stop_if_asked
@@ -207,13 +207,8 @@ class _Recorder(_Adaptor, tune.Callback):
 
     @_ends_search
     def on_trial_result(self, iteration: int, trials: list, trial: Any, result: dict, **info: Any) -> None:
-        """Passes results on, because a trial's last one never reaches the scheduler; the search ignores a second copy.
-        Records a checkpoint that the result brings, as Ray does with one that it saved itself."""
-        late = result.pop(LATE_CHECKPOINT, None)
+        """Passes results on: a trial's last one never reaches the scheduler. The search ignores a second copy."""
         self.trials.result(trial.config["trial"], result)
-        if late:
-            self._record(trial, late.metrics["iteration"], late.checkpoint)
-            trial.on_checkpoint(late)
         if "machine" in result:
             self.trials.machine(trial.config["trial"], result["machine"])
         if "note" in result:
