@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-from argparse import SUPPRESS, Action
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -24,8 +23,8 @@ from trainables.core.validation import OneOf, expected
 from trainables.rankers import RANKERS
 from trainables.rankers.settings import WordSettings
 from trainables.training.losses import LOSSES
-from tune_cl.cli import COMMANDS, command_of, parser_of
-from tune_cl.cli.look import kinds
+from tune_cl.api.listing import kinds
+from tune_cl.cli.usage import COMMANDS, GROUP
 from tune_cl.experiment.load import load_experiment
 from tune_cl.experiment.search_keys import SEARCH_KEYS, SEARCH_NEEDS
 from tune_cl.experiment.space_schema import space_schema
@@ -234,47 +233,47 @@ def _code(names: Iterable[str]) -> str:
 # --- Commands.
 
 
-def options_of(command: str) -> list[Action]:
-    actions = parser_of(command, command_of(command))._actions
-    return [action for action in actions if action.help is not SUPPRESS and "--help" not in action.option_strings]
+def parameters(name: str) -> list[tuple[str, str]]:
+    """Each argument and option of a command, and what it means."""
+    context = COMMANDS[name].make_context(f"tune-cl {name}", [], resilient_parsing=True)
+    records = [parameter.get_help_record(context) for parameter in COMMANDS[name].params]
+    rows = []
+    for argument, words in records:
+        shown = argument if argument.startswith("-") else argument.partition(" <")[0].upper()
+        words = words.replace("  [required]", "").replace("  [", " [")
+        rows.append((f"`{shown}`", KEY.sub(lambda found: f"`{found[0]}`", words)))
+    return rows
 
 
 def command(name: str) -> str:
-    """The heading of a command, and its own arguments."""
-    shared = _shared()
-    own = [action for action in options_of(name) if _row(action) not in shared]
-    takes = " ".join([f"tune-cl {name}", *(_argument(action) for action in own if not action.option_strings)])
-    said = f"### tune-cl {name}\n\n`{takes}`: {COMMANDS[name]}"
-    return said + (f"\n\n{table(['argument', 'meaning'], map(_row, own))}" if own else "")
+    """The heading of a command, what its function says, and its own arguments."""
+    summary, examples, *paragraphs = COMMANDS[name].help.split("\n\n")
+    shown = examples.replace("\b", "").strip()
+    own = [row for row in parameters(name) if row not in _shared()]
+    text = [f"### tune-cl {name}", summary, f"```sh\n{shown}\n```"]
+    text += [" ".join(paragraph.split()) for paragraph in paragraphs]
+    return "\n\n".join([*text, table(["argument", "meaning"], own)] if own else text)
 
 
 def shared_options() -> str:
     """What several commands take."""
-    rows = ([*row, "all" if len(names) == len(COMMANDS) else ", ".join(names)] for row, names in _shared().items())
+    rows = [[*row, ", ".join(names)] for row, names in _shared().items()]
+    every = GROUP.make_context("tune-cl", [], resilient_parsing=True)
+    for option in GROUP.params:
+        argument, words = option.get_help_record(every)
+        if option.name in ("json", "debug", "plugin"):
+            rows.append([f"`{argument}`", words, "all"])
     return table(["option", "meaning", "commands"], rows)
 
 
 def _shared() -> Mapping[tuple[str, str], list[str]]:
-    found: dict[tuple[str, str], list[str]] = {}
+    """The options of more than MOST_SHARED commands, and these."""
+    commands: dict[tuple[str, str], list[str]] = {}
     for name in COMMANDS:
-        for action in options_of(name):
-            if action.option_strings:
-                found.setdefault(_row(action), []).append(name)
-    return {row: names for row, names in found.items() if len(names) > MOST_SHARED}
-
-
-def _row(action: Action) -> tuple[str, str]:
-    words = (action.help or "").replace("%(default)s", str(action.default))
-    return f"`{_argument(action)}`", KEY.sub(lambda found: f"`{found[0]}`", words)
-
-
-def _argument(action: Action) -> str:
-    value = str(action.metavar or action.dest.upper())
-    if action.choices:
-        value = "|".join([*action.choices][:MOST_NAMES]) + "|..." * (len([*action.choices]) > MOST_NAMES)
-    if not action.option_strings:
-        return {"+": f"{value} [{value} ...]", "?": f"[{value}]"}.get(str(action.nargs), value)
-    return action.option_strings[-1] if action.nargs == 0 else f"{action.option_strings[-1]} {value}"
+        for row in parameters(name):
+            if row[0].startswith("`-"):
+                commands.setdefault(row, []).append(name)
+    return {row: names for row, names in commands.items() if len(names) > MOST_SHARED}
 
 
 def models() -> str:

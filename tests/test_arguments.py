@@ -151,15 +151,21 @@ class TestRowsOfAFrame:
             tune_cl.instances(frame)
 
 
-def test_rerank_reads_objects_of_json(tmp_path: Path) -> None:
-    from tune_cl.cli.training import _documents
+def test_rerank_reads_objects_of_json_and_csv(tmp_path: Path) -> None:
+    from tune_cl.api.rerank import read_documents
 
     path = tmp_path / "docs.jsonl"
     path.write_text('{"_id": "d1", "text": "paint a bridge"}\n{"id": 2, "contents": "sell a violin"}\n')
-    assert _documents(path) == (["d1", "2"], ["paint a bridge", "sell a violin"])
+    assert read_documents(path) == {"d1": "paint a bridge", "2": "sell a violin"}
     path.write_text('{"_id": "d1"}\n')
     with pytest.raises(DataError, match=r"docs.jsonl:1: .* without a text"):
-        _documents(path)
+        read_documents(path)
+    table = tmp_path / "docs.csv"
+    table.write_text('id,text\nd1,"paint, a bridge"\n2,sell a violin\n')
+    assert read_documents(table) == {"d1": "paint, a bridge", "2": "sell a violin"}
+    table.write_text("id,words\nd1,paint\n")
+    with pytest.raises(DataError, match=r"docs.csv: no column document"):
+        read_documents(table)
 
 
 def test_a_call_leaves_loggers_and_random_states_as_they_were() -> None:

@@ -14,7 +14,6 @@ from tests.support.trec_folder import write_trec_folder
 from trainables.baselines.word_embeddings import best_threshold
 from trainables.data.columns import TextColumn
 from trainables.rankers import ranker_settings
-from tune_cl.cli import command_of
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +30,7 @@ def folders(console: Console) -> None:
 )
 def test_the_document_of_each_setting(options: str, setting: str, points: int | None, console: Console) -> None:
     found = console.document(f"baseline large sdm {options}")
-    assert found["run_file"] == f"sdm.{setting}.test.run.txt"
+    assert found["run_file"] == f"large.sdm.{setting}.test.run.txt"
     assert (found["setting"], found["split"], found["ranked"], found["queries"]) == (setting, "test", "candidates", 12)
     assert found["params"].keys() == {"tw", "ow", "uw", "k1", "b"}
     assert (found["chosen"] or {}).get("points") == points
@@ -46,7 +45,7 @@ def test_the_document_of_each_setting(options: str, setting: str, points: int | 
 def test_what_is_best_on_dev_can_be_seen_there(console: Console) -> None:
     found = console.document("baseline large bm25 --tune --split dev")
     assert found["metrics"]["map"] == pytest.approx(found["chosen"]["value"])
-    assert Path("bm25.tuned.dev.run.txt").is_file()
+    assert Path("large.bm25.tuned.dev.run.txt").is_file()
     assert any(note.startswith("--tune") for note in console.notes("baseline large bm25 --tune --split dev"))
 
 
@@ -63,7 +62,7 @@ def test_embedding_takes_the_vectors_that_ranker_embedding_has_and_nothing_to_tu
 def test_pairs_are_classified_by_the_threshold_that_is_best_on_dev(console: Console) -> None:
     write_folder(console.folder / "sick", FORMS["sick"])
     found = console.document("baseline sick embedding")
-    rows = [line.split("\t") for line in Path("embedding.tuned.test.predictions.tsv").read_text().splitlines()[1:]]
+    rows = [line.split("\t") for line in Path("sick.embedding.tuned.test.predictions.tsv").read_text().splitlines()[1:]]
     assert found["metrics"] == {"accuracy": np.mean([row[2] == row[3] for row in rows])} and found["ranked"] == "pairs"
     value = f"{found['chosen']['value']:.4f}"
     assert found["chosen"]["metric"] == "accuracy" and value in console.call("baseline sick embedding").out
@@ -124,13 +123,8 @@ def test_where_candidates_were_retrieved_the_collection_is_ranked(
         ("bm25 --set metric=p@1 --tune", ""),
         ("bm25 --set ranker.name=knrm --set evaluation.relevance_level=1", "ranker.name"),
         ("embedding --set ranker.vector_size=8 --set seed=1", "seed"),
-        *(
-            (line.partition("data/")[2].partition(" ")[2], "")
-            for line in (command_of("baseline").__doc__ or "").splitlines()[1:3]
-        ),
     ],
 )
 def test_keys_that_a_baseline_does_not_read_are_told(asked: str, idle: str, console: Console) -> None:
-    """Also of the examples of its help, which set nothing without effect."""
     notes = [note for note in console.notes(f"baseline large {asked}") if note.startswith("without effect")]
     assert [note.rpartition(": ")[2] for note in notes] == [idle] * bool(idle)

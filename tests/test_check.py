@@ -14,9 +14,8 @@ from tests.support.console import Console
 from tests.support.device_state import device_state
 from tests.support.trec_folder import write_trec_folder
 from trainables.config.keys import TrainingRun
-from tune_cl.check_space import SpaceCheck
-from tune_cl.cli import command_of
-from tune_cl.experiment.search_parts import ArmPlan
+from tune_cl.api.check import SpaceCheck
+from tune_cl.cli.texts import check_text
 from tune_cl.ray import concurrency
 
 OPENED = """
@@ -76,8 +75,8 @@ def check(console: Console, monkeypatch: pytest.MonkeyPatch) -> Check:
 
 def rows(told: dict[str, Any]) -> dict[str, str]:
     """What `check` prints, by the row's name."""
-    found = SpaceCheck(**told | {"arms": {arm: ArmPlan(**plan) for arm, plan in told["arms"].items()}})
-    lines = [re.split(r"  +", line.strip(), maxsplit=1) for line in command_of("check").render(found).splitlines()[2:]]
+    shown = check_text(SpaceCheck.model_validate(told)).splitlines()[2:]
+    lines = [re.split(r"  +", line.strip(), maxsplit=1) for line in shown]
     return {line[0]: line[-1] for line in lines}
 
 

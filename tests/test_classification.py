@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ from trainables.training.prepared import prepare, prepared_key
 from trainables.training.saved_ranker import load_ranker_folder
 from trainables.training.teachers import completed
 from trainables.training.trainer import Training
-from tune_cl.cli import command_of
+from tune_cl.api.rerank import rerank
 from tune_cl.experiment.load import build
 from tune_cl.inputs import RankerArtifacts as Artifacts
 
@@ -257,7 +256,7 @@ def test_train_then_rerank(tmp_path: Path, console: Console) -> None:
     texts.write_text("a\tperhaps w1\nnothing w2\n")
     found = console.document(f"rerank {trained['checkpoint']} --query 'w1 w3' --documents {texts}")
     assert [row["doc"] for row in found["predictions"]] == ["a", "2"]
-    assert all(row["probabilities"][row["class"]] == max(row["probabilities"].values()) for row in found["predictions"])
+    assert all(row["probabilities"][row["label"]] == max(row["probabilities"].values()) for row in found["predictions"])
 
 
 def test_a_ranker_refuses_data_of_another_task(data: RankingData, tmp_path: Path) -> None:
@@ -265,10 +264,8 @@ def test_a_ranker_refuses_data_of_another_task(data: RankingData, tmp_path: Path
     training.iterate()
     training.save_ranker(tmp_path / "ranker")
     other = write_folder(tmp_path / "wikiqa", FORMS["wikiqa"])
-    options = {"checkpoint": tmp_path / "ranker", "data": str(other), "split": "test", "query": None, "documents": None}
-    options["precision"] = None
     with pytest.raises(DataError, match=r"'wikiqa' is documents to rank, and the ranker learned to classify pairs"):
-        command_of("rerank").execute(Namespace(**options, output=None))
+        rerank(tmp_path / "ranker", other)
 
 
 def test_confirmation_and_artifacts_have_predictions(data: RankingData, tmp_path: Path) -> None:

@@ -1,40 +1,43 @@
-"""The console as scripts use it: exit statuses, one JSON document on stdout, help, lists; any encoding.
+"""The console as scripts use it: exit statuses, one JSON document on stdout, help, lists; any encoding, any width.
 
 What is refused is in test_bad_configuration.py.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
-from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
+import tune_cl
 from tests.support.builders import tiny_data
 from tests.support.commands import ROOT
 from tests.support.console import SMALL_OPTIONS, Console
+from tests.support.report_cases import Case
 from tests.support.trec_folder import write_trec_folder
 from trainables.core.errors import DataError, Interrupted, Problem, WorkFailed
-from tune_cl.cli import COMMANDS, DONE, Parser, command_of, parser_of
-from tune_cl.cli.look import kinds
-from tune_cl.experiment.load import SpaceOptions, requested_experiment
+from tune_cl.api import listing
+from tune_cl.cli import DONE, plain
+from tune_cl.cli.texts import TEXTS
+from tune_cl.cli.usage import COMMANDS, parsed
 
 
 def raising(error: BaseException) -> Callable[[object], Any]:
-    def execute(options: object) -> None:
+    def parts(kind: object) -> None:
         raise error
 
-    return execute
+    return parts
 
 
-def stopped_while_stopping(options: object) -> None:
+def stopped_while_stopping(kind: object) -> None:
     try:
         raise Interrupted("stopped; go on with: x") from None
     finally:
@@ -42,9 +45,9 @@ def stopped_while_stopping(options: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("execute", "status", "told"),
+    ("parts", "status", "told"),
     [
-        (lambda options: [], 0, ""),
+        (lambda kind: [], 0, ""),
         (raising(WorkFailed("the teacher failed")), 1, "error: the teacher failed"),
         (raising(RuntimeError("a bug")), 1, "error: RuntimeError: a bug; --debug shows where"),
         (raising(DataError(Problem("a.tsv:3", "no tab", "a tab"))), 2, "error: a.tsv:3: no tab; a tab"),
@@ -53,63 +56,92 @@ def stopped_while_stopping(options: object) -> None:
     ],
 )
 def test_exit_statuses(
-    execute: Callable[[object], Any], status: int, told: str, monkeypatch: pytest.MonkeyPatch, console: Console
+    parts: Callable[[object], Any], status: int, told: str, monkeypatch: pytest.MonkeyPatch, console: Console
 ) -> None:
-    monkeypatch.setattr("tune_cl.cli.look.ListCommand.execute", staticmethod(execute))
+    monkeypatch.setattr(listing, "parts", parts)
     shown = console.call("list rankers --json", status=status)
     assert shown == ("" if status else "[]\n", told and f"{told}\n")
+    if status == 1:
+        assert "Traceback" in console.call("list rankers --debug", status=status).err
 
 
 def test_a_stopped_command_can_be_copied_and_shows_no_password(
     monkeypatch: pytest.MonkeyPatch, console: Console
 ) -> None:
-    monkeypatch.setattr("tune_cl.cli.search.RunCommand.execute", staticmethod(raising(KeyboardInterrupt())))
+    monkeypatch.setattr("tune_cl.api.start.run", lambda *given, **more: raising(KeyboardInterrupt())(given))
     monkeypatch.setattr("shutil.which", str)
     told = console.call("run 'my space.yaml' --tracking-uri http://me:word@host:5000", status=130).err
     assert told.endswith(" tune-cl run 'my space.yaml' --tracking-uri http://***@host:5000\n")
 
 
-def test_json_has_no_number_that_is_none(monkeypatch: pytest.MonkeyPatch, console: Console) -> None:
-    found = {"a": float("nan"), "b": [float("inf"), -float("inf")], "c": (np.float32(0.5), np.int64(3)), 4: None}
-    monkeypatch.setattr("tune_cl.cli.look.ListCommand.execute", staticmethod(lambda options: found))
-    assert console.document("list rankers") == {"a": None, "b": ["inf", "-inf"], "c": [0.5, 3], "4": None}
+def test_json_has_no_number_that_is_none() -> None:
+    found = {"a": float("nan"), "b": [float("inf"), -float("inf")], "c": (0.5, 3), 4: None}
+    assert plain(found) == {"a": None, "b": ["inf", "-inf"], "c": [0.5, 3], "4": None}
 
 
-@pytest.mark.parametrize("kind", kinds())
+@pytest.mark.parametrize("kind", listing.kinds())
 def test_list_names_what_there_is(kind: str, console: Console) -> None:
-    rows = console.document(f"list {kind}")
-    assert rows and all(row.keys() == {"name", "summary", "source"} and row["name"] for row in rows)
-    assert all("first 10" in row["summary"] for row in rows if row["name"].endswith("@10")), "a metric and its cut"
+    rows = [listing.Part.model_validate(row) for row in console.document(f"list {kind}")]
+    assert rows == listing.parts(kind) and all(row.name and row.summary for row in rows)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_help_of_a_command_is_whole(name: str) -> None:
-    command = command_of(name)
-    command.add_arguments(parser := Parser(prog=name))
-    told = {action.dest: action.help or "" for action in parser._actions}
-    assert all(told.values()), "every argument has a text"
-    assert all("ir_datasets:NAME" in told[key] for key in told.keys() & {"data"})
-    assert all("(default " in told[key] for key in told.keys() & {"split"})
-    head, *lines = cleandoc(command.__doc__ or "").split("\n\n")[0].splitlines()
-    assert (head == "Examples:" and lines) or head.startswith(f"Example: tune-cl {name} ")
-    assert all(line.startswith(f"  tune-cl {name} ") for line in lines)
+def test_the_searches_of_a_storage_are_listed(tmp_path: Path, console: Console) -> None:
+    one, other = Case(tmp_path, "one"), Case(tmp_path, "other")
+    one.add([0.5, 0.6], "baseline")
+    one.finish()
+    for case in (one, other):
+        case.write()
+    damaged = tmp_path / "runs" / "damaged" / "journal.jsonl"
+    damaged.parent.mkdir()
+    damaged.write_text("{}\n{}\n")
+    command = f"list searches --storage {tmp_path / 'runs'}"
+    first, *rest = console.document(command)
+    assert first == {"name": "damaged", "data": None, "trials": None, "state": "damaged", "verdict": None}
+    assert [[row["name"], row["trials"], row["state"]] for row in rest] == [
+        ["one", 1, "finished"], ["other", 0, "not finished"]
+    ]  # fmt: skip
+    shown = console.call(command)
+    assert "finished" in shown.out and str(damaged) in shown.err
+    assert "tune-cl run" in console.call(f"list searches --storage {tmp_path}").out
 
 
-def test_options_are_keys_of_the_experiment() -> None:
-    def experiment(*given: str) -> Any:
-        options = parser_of("check", command_of("check")).parse_args(["quickstart", *given])
-        return requested_experiment(options.space, SpaceOptions(**SpaceOptions.given(options)), options.overrides)
+# -- arguments -----------------------------------------------------------------------------------------------------
 
-    made = experiment("--trials", "7", "--max-iterations", "3", "--seed", "5", "--ranker", "knrm")
-    run = made.base.run
-    assert (made.trials, run.training.max_iterations, made.seed, run.ranker.name) == (7, 3, 5, "knrm")
-    assert experiment("--seed", "5", "--set", "seed=9", "--set", "seed=8").seed == 8, "the last one counts"
+
+def test_every_command_has_a_text_and_help_with_examples_and_is_a_function(console: Console) -> None:
+    assert TEXTS.keys() == COMMANDS.keys()
+    for name, command in COMMANDS.items():
+        shown = console.call(f"{name} --help").out
+        assert f"\n  tune-cl {name} " in shown and "--json" in shown and len(shown.split("\n\n")) > 3
+        assert all(parameter.help for parameter in command.params)
+    functions = {"run": tune_cl.run, "train": tune_cl.train, "baseline": tune_cl.baseline, "score": tune_cl.score}
+    functions |= {"evaluate": tune_cl.evaluate, "check": tune_cl.check, "data": tune_cl.data_facts}
+    for name, function in functions.items():
+        given = {parameter.name for parameter in COMMANDS[name].params}
+        assert given <= {*inspect.signature(function).parameters, "baseline"}, name
+
+
+def test_options_have_the_values_that_are_typed() -> None:
+    given = parsed(["run", "--json", "q.yaml", "--trials", "7", "--set", "a=1", "--plugin", "p.py", "--set", "b=2"])
+    assert (given["space"], given["trials"], given["overrides"]) == ("q.yaml", 7, ["a=1", "b=2"])
+    assert given["storage"] == "./tune_cl_runs" and given["data"] is None
+
+
+def test_the_home_folder_is_that_of_the_user(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(console.folder / "home"))
+    write_trec_folder(tiny_data(queries=4, candidates=3, turns=1), console.folder / "data")
+    console.call("score data random --output=~/d.tsv")
+    assert (console.folder / "home" / "d.tsv").is_file() and not Path("~").exists()
+    console.refused(["--output: read data"], "score data random --output data/qrels.train.txt")
+    first = console.document("baseline data bm25")["run_file"]
+    write_trec_folder(tiny_data(queries=4, candidates=2, turns=1, seed=1), console.folder / "other")
+    assert console.document("baseline other bm25")["run_file"] != first and Path(first).is_file()
 
 
 # -- as a process --------------------------------------------------------------------------------------------------
 
 
-def tune_cl(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
+def tune_cl_process(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
     given = {key: value for key, value in os.environ.items() if key != "COLUMNS"}
     return subprocess.run(
         [sys.executable, "-m", "tune_cl", *arguments],
@@ -120,19 +152,47 @@ def tune_cl(folder: Path, *arguments: str, **environment: str) -> subprocess.Com
 @pytest.mark.smoke
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_a_result_is_shown_in_any_encoding(encoding: str, tmp_path: Path) -> None:
-    done = tune_cl(tmp_path, "list", "scorings", PYTHONIOENCODING=encoding)
+    done = tune_cl_process(tmp_path, "list", "scorings", PYTHONIOENCODING=encoding)
     assert done.returncode == DONE and b"context_words" in done.stdout and done.stderr == b""
 
 
 @pytest.mark.smoke
-def test_list_in_a_pipe_is_a_line_an_entry(console: Console) -> None:
-    shown = tune_cl(console.folder, "list", "rankers").stdout.decode().splitlines()
-    assert [line.split()[0] for line in shown[2:]] == [row["name"] for row in console.document("list rankers")]
+def test_list_in_a_pipe_is_a_line_an_entry_and_columns_of_0_are_unknown(console: Console) -> None:
+    names = [row["name"] for row in console.document("list rankers")]
+    for environment in ({}, {"COLUMNS": "0"}):
+        shown = tune_cl_process(console.folder, "list", "rankers", **environment).stdout.decode().splitlines()
+        assert [line.split()[0] for line in shown[2:]] == names
+    narrow = tune_cl_process(console.folder, "list", "rankers", COLUMNS="40").stdout.decode().splitlines()
+    assert max(map(len, narrow)) <= 40
+
+
+@pytest.mark.smoke
+def test_a_closed_stdout_and_a_folder_that_is_not_utf_8_are_no_accidents(tmp_path: Path) -> None:
+    shell = f"{sys.executable} -m tune_cl list rankers >&-"
+    done = subprocess.run(shell, shell=True, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, check=False)
+    assert done.returncode == DONE
+    done = subprocess.run(
+        [os.fsencode(sys.executable), b"-m", b"tune_cl", b"data", b"donn\xe9es"],
+        cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2 and b"not UTF-8" in done.stderr
+
+
+@pytest.mark.smoke
+def test_help_is_there_at_once_and_versions_are_told(tmp_path: Path) -> None:
+    began = time.monotonic()
+    program = "import sys, tune_cl.cli; assert not {'torch', 'ray', 'mlflow', 'pandas', 'numpy'} & sys.modules.keys()"
+    assert subprocess.run([sys.executable, "-c", program], env=os.environ | {"PYTHONPATH": str(ROOT)}).returncode == 0
+    assert time.monotonic() - began < 10  # on a busy machine
+    shown = tune_cl_process(tmp_path, "--help").stdout.decode()
+    assert all(f"\n  {name} " in shown for name in COMMANDS)
+    shown = tune_cl_process(tmp_path, "--version").stdout.decode()
+    assert all(word in shown for word in ("tune-cl ", "torch ", "ray ", "Python ", "CPU", "GPU"))
 
 
 @pytest.mark.smoke
 def test_stdout_holds_the_json_alone_whatever_libraries_print(tmp_path: Path) -> None:
     write_trec_folder(tiny_data(queries={"train": 30, "dev": 12, "test": 12}, candidates=5, turns=1), tmp_path / "data")
-    done = tune_cl(tmp_path, "train", "--data", "data", *SMALL_OPTIONS, "--json")
+    done = tune_cl_process(tmp_path, "train", "--data", "data", *SMALL_OPTIONS, "--json")
     assert done.returncode == DONE, done.stderr
     assert json.loads(done.stdout)["dev_best"] > 0 and b"iteration 3/3" in done.stderr

@@ -178,7 +178,7 @@ def given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.chdir(tmp_path / "here")
     with monkeypatch.context() as patch:
-        patch.setattr("tune_cl.run_training._progress", stop)
+        patch.setattr("tune_cl.api.train._progress", stop)
         assert main(given) == INTERRUPTED
     return given
 

@@ -12,7 +12,7 @@ import pytest
 from benchmarks import papers
 from trainables.config.keys import configuration_fields, ranker_fields
 from trainables.rankers import RANKERS
-from tune_cl.cli import COMMANDS, command_of, parser_of
+from tune_cl.cli.usage import COMMANDS, parsed
 from tune_cl.experiment.search_keys import SEARCH_KEYS
 from tune_cl.space.space_files import find_space
 
@@ -50,9 +50,9 @@ def test_what_a_page_names_is_there(page: Path) -> None:
     for line in commands(text) if page.name != "CHANGELOG.md" else []:  # which names what was
         name, *arguments = shlex.split(line, comments=True)[1:]
         assert name in COMMANDS, line
-        options = parser_of(name, command_of(name)).parse_args(arguments)
-        assert {setting.partition("=")[0] for setting in getattr(options, "overrides", ())} <= KEYS, line
-        space = getattr(options, "space", None) or ""
+        options = parsed([name, *arguments])
+        assert {setting.partition("=")[0] for setting in options.get("overrides") or ()} <= KEYS, line
+        space = options.get("space") or ""
         if space.islower() and not space.endswith(".yaml"):  # NAME stands for any space
             assert find_space(space).exists(), line
 

@@ -25,7 +25,7 @@ from trainables.evaluation.metrics import METRICS, parse_measures
 from trainables.evaluation.reported import reported_values
 from trainables.evaluation.runs import USUAL, evaluate
 from trainables.evaluation.trec_files import read_qrels, read_run
-from tune_cl.cli import command_of
+from tune_cl.cli.texts import evaluate_text
 
 # As the README files of the data give them.
 GIVEN_RUNS = [
@@ -190,7 +190,7 @@ def test_missing_queries_count_zero_and_are_told(files: dict[str, str]) -> None:
     found = evaluate(files["qrels"], [files["short"]], ["map"])
     [run] = found.document["runs"]
     assert run == {"run": files["short"], "metrics": {"map": pytest.approx(0.6)}, "queries_missing": 2}
-    assert re.search(r"short\.run .*2 judged queries", command_of("evaluate").render(found).replace("\n", ""))
+    assert re.search(r"short\.run .*2 judged queries", evaluate_text(found).replace("\n", ""))
 
 
 @pytest.mark.parametrize("grade", [-1, -2])
@@ -220,12 +220,12 @@ def test_per_query_values_follow_the_qrels(shared: Path) -> None:
 
 def test_render_shows_means_and_comparisons(files: dict[str, str]) -> None:
     found = evaluate(files["qrels"], [files["a"], files["b"]], ["map", "p@1"])
-    text = command_of("evaluate").render(found)
+    text = evaluate_text(found)
     assert all(word in text for word in ("0.8000", "-0.2000", f"{files['b']} against {files['a']}"))
     for p, shown in ((0.00009, "<0.0001"), (0.0001, "0.0001"), (0.05, "0.0500"), (1.0, "1.0000")):
         first, second = found.runs
         tests = {"map": replace((second.vs_first or {})["map"], p=p, p_adjusted=p)}
-        text = command_of("evaluate").render(replace(found, runs=(first, replace(second, vs_first=tests))))
+        text = evaluate_text(replace(found, runs=(first, replace(second, vs_first=tests))))
         [row] = [line.split() for line in text.splitlines() if line.startswith("map")]
         assert row[-2:] == [shown, shown]
 
@@ -260,15 +260,6 @@ def test_no_judgment_of_the_level_is_told(files: dict[str, str], console: Consol
     [note] = console.notes(f"{command} 2")
     assert note.startswith(f"{files['qrels']}: ") and "grade 2" in note
     assert console.notes(f"{command} 1") == []
-
-
-@pytest.mark.parametrize(("runs", "noted"), [(["a"], True), (["a", "b"], False)])
-def test_a_correction_of_no_comparison_is_told(
-    runs: list[str], noted: bool, files: dict[str, str], console: Console
-) -> None:
-    given = " ".join(files[run] for run in runs)
-    notes = console.notes(f"evaluate {files['qrels']} {given} --correction bonferroni")
-    assert [note.endswith(": --correction") for note in notes] == [True] * noted
 
 
 @pytest.mark.smoke

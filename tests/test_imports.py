@@ -14,8 +14,9 @@ from search_spaces import SPACES
 from tests.support.builders import tiny_data
 from tests.support.report_cases import Case
 from tests.support.trec_folder import write_trec_folder
-from tune_cl.cli import BAD_INPUT, COMMANDS, DONE
-from tune_cl.cli.look import kinds
+from tune_cl.api.listing import kinds
+from tune_cl.cli import BAD_INPUT, DONE
+from tune_cl.cli.usage import COMMANDS
 
 pytestmark = pytest.mark.slow
 
@@ -47,7 +48,7 @@ print(json.dumps([name for name in heavy if name in sys.modules]))
 """
 NAME_PARTS = """
 import json, sys
-import tune_cl.cli.search, tune_cl.cli.check, tune_cl.cli.look
+import tune_cl.cli.texts, tune_cl.api.start, tune_cl.api.check
 from trainables.config.keys import validated
 from trainables.data.forms import READERS
 from trainables.rankers import RANKERS

@@ -10,7 +10,7 @@ import yaml
 from tests.support.builders import tiny_data
 from tests.support.report_cases import shown_verdict
 from tests.support.trec_folder import write_trec_folder
-from tune_cl.api.training import train
+from tune_cl.api.train import train
 from tune_cl.model_card import UNCONFIRMED, write_verdict
 
 SMALL = {"training.max_iterations": 2, "training.batches_per_iteration": 2, "training.batch_size": 4,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import threading
 from pathlib import Path
@@ -11,20 +10,11 @@ import pytest
 
 from tests.support.data_folders import trec_files, write_folder
 from tests.support.report_cases import Case
-from tune_cl.cli import COMMANDS, command_of, main, parser_of
+from tune_cl.cli import main
 
-NO_PATH = {
-    "--address", "--against-trial", "--at", "--best-of", "--correction", "--delta", "--difference", "--difficulty",
-    "--final-share", "--format", "--m", "--max-iterations", "--max-seeds", "--metrics", "--n", "--name", "--pilot",
-    "--power", "--query", "--ranker", "--reference", "--relevance-level", "--seed", "--seeds", "--split", "--stages",
-    "--precision", "--selection-seeds",
-    "--steps", "--top", "--tracking-uri", "--trials", "baseline", "kind", "name", "pacing", "query", "scoring", "shell",
-}  # fmt: skip
-WRITTEN = {"--output", "--paper", "--storage"}  # tests/test_output_devices.py, test_paper.py, test_search_folder.py
 HERE = {  # an argument: where it is tried, PATH in place of the file
     "--plugin": "list data --plugin PATH",
     "--objective": "check SPACE --objective PATH:train",
-    "--against": "confirm toy --storage RUNS --against PATH",
     "--data": "check SPACE --data PATH",
     "--documents": "rerank RANKER --query q --documents PATH",
     "--set": "train --data DATA --ranker knrm --set ranker.vectors=PATH",
@@ -37,17 +27,6 @@ HERE = {  # an argument: where it is tried, PATH in place of the file
     "runs": "evaluate QRELS PATH",
 }
 PIPES = ("qrels", "runs", "--documents")
-
-
-def arguments() -> set[str]:
-    """Every argument of every command that takes a value."""
-    parsers = [parser_of(name, command_of(name)) for name in COMMANDS]
-    actions: list[argparse.Action] = [action for parser in parsers for action in parser._actions if action.nargs != 0]
-    return {action.option_strings[-1] if action.option_strings else action.dest for action in actions}
-
-
-def test_every_argument_is_known() -> None:
-    assert arguments() == NO_PATH | WRITTEN | {name for name in HERE if " " not in name}
 
 
 @pytest.fixture(scope="module")

@@ -153,7 +153,7 @@ def test_a_class_is_shown_with_its_probability(rankers: Path, console: Console) 
     found: list[dict[str, Any]] = console.document(command)["predictions"]
     assert [sum(row["probabilities"].values()) for row in found] == pytest.approx([1, 1])
     rows = [line.split(maxsplit=3) for line in console.call(command).out.splitlines()[2:]]
-    told = [[row["doc"], row["class"], f"{row['probabilities'][row['class']]:.4f}", row["text"]] for row in found]
+    told = [[row["doc"], row["label"], f"{row['probabilities'][row['label']]:.4f}", row["text"]] for row in found]
     assert rows == told and [row[3] for row in rows] == ["perhaps w1", "nothing w2"]
 
 

@@ -11,10 +11,8 @@ import pytest
 from tests.support.builders import tiny_data
 from tests.support.console import Console
 from tests.support.data_folders import FORMS, trec_files, write_folder
-from trainables.config.keys import TrainingRun
-from trainables.data.instances import make_instances
-from trainables.loops.instances import SplitInstances
-from tune_cl.cli.training import NOT_FIXED, SHOWN, extremes
+from tests.support.trec_folder import write_trec_folder
+from tune_cl.api.score import NOT_FIXED, SHOWN
 
 ALL = "--set training.negatives=all"
 
@@ -31,8 +29,7 @@ def test_its_document_and_file_hold_the_values_of_all_instances(console: Console
     values = [float(value) for *_, value in rows]
     assert told["count"] == len(rows) > 1 and told["output"] == "d.tsv"
     assert (told["min"], told["max"], told["mean"]) == (min(values), max(values), pytest.approx(np.mean(values)))
-    examples = {name: side[0]["value"] for name, side in told["examples"].items()}
-    assert examples == {"easiest": min(values), "hardest": max(values)}
+    assert [told[end][0]["value"] for end in ("easiest", "hardest")] == [min(values), max(values)]
 
 
 @pytest.mark.parametrize("scoring", ["random", "self_paced", "reciprocal_rank", "normalized_score", "kde"])
@@ -64,22 +61,20 @@ def test_a_pair_is_written_with_its_relevant_document_first(console: Console) ->
 
 def test_texts_of_examples_are_cut(console: Console) -> None:
     files = trec_files() | {"queries.train.tsv": "train-a\tcat\ntrain-b\t" + "word " * 100 + "\n"}
-    shown = [one["query"] for side in score(console, files, "turns")[0]["examples"].values() for one in side]
+    shown = [one["query"] for one in score(console, files, "turns")[0]["easiest"]]
     assert max(shown, key=len).endswith(" ...") and 295 < max(map(len, shown)) <= 300
 
 
-def test_examples_are_of_different_queries() -> None:
-    data = tiny_data(6, 5)
-    split = data.splits["train"]
-    instances = make_instances(split, True, "all", 1)
-    found = extremes(SplitInstances(TrainingRun(), data, split, instances), np.arange(len(instances), dtype=np.float64))
-    assert all(len({example.query_id for example in examples}) == SHOWN for examples in found.values())
-    assert found["easiest"][0].value == 0 and found["hardest"][0].value == len(instances) - 1
+def test_examples_are_of_different_queries(console: Console) -> None:
+    write_trec_folder(tiny_data(6, 5), Path("data"))
+    told = console.document(f"score data random {ALL} --output d.tsv")
+    assert all(len({example["query_id"] for example in told[end]}) == SHOWN for end in ("easiest", "hardest"))
+    assert told["easiest"][0]["value"] == 0 and told["hardest"][0]["value"] == told["count"] - 1
 
 
 def test_a_negative_that_is_drawn_anew_has_no_document(console: Console) -> None:
     told, rows = score(console, trec_files(), "kde --set training.loss=pointwise")
     documents = [name for _, name, _ in rows]
     assert len(documents) == 2 * sum(map(bool, documents)) == 2 * len(set(documents) - {""})
-    drawn = [one for side in told["examples"].values() for one in side if one["label"] == "other"]
+    drawn = [one for one in [*told["easiest"], *told["hardest"]] if one["label"] == "other"]
     assert drawn and {one["document"] for one in drawn} == {NOT_FIXED}

@@ -15,7 +15,7 @@ from tests.support.terminal import result
 from tests.support.unsent_events import LeftBehind
 from trainables.core.errors import Interrupted
 from tune_cl import run_search as runner
-from tune_cl.cli.search import result_in_words
+from tune_cl.cli.texts import result_text
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import over_curricula, replay
@@ -29,7 +29,7 @@ FOLDER = SearchFolder(Path("/tmp/runs"), "x", tracking_uri="http://here")
 
 
 def render(found: SearchResult, **other: Any) -> str:
-    return result_in_words(found, FOLDER, **other)
+    return result_text(found, FOLDER, **other)
 
 
 def commands(shown: str) -> dict[str, list[str]]:
@@ -42,7 +42,7 @@ def test_the_trials_are_opened_at_the_server_or_with_one() -> None:
     assert "http://here/#/view" in render(result(0.5, 0.4, tracking_uri="http://here/"), view="#/view")
     elsewhere = "sqlite:////tmp/my runs/mlflow.db"
     found = result(0.5, 0.4, tracking_uri=elsewhere)
-    shown = result_in_words(found, replace(FOLDER, tracking_uri=elsewhere), view="#/view")
+    shown = result_text(found, replace(FOLDER, tracking_uri=elsewhere), view="#/view")
     assert f"mlflow ui --backend-store-uri '{elsewhere}'" in shown
 
 
@@ -94,7 +94,7 @@ def test_the_result_of_a_search_names_the_best_of_all_and_the_best_curriculum(tm
     opened = {"curriculum.pacing", "curriculum.n", "curriculum.delta", "curriculum.scoring"}
     assert all(set(trial.params) <= opened for trial in found.trials)
     assert found.configuration["curriculum.T"] == 0.5 and not opened & set(found.configuration)
-    assert commands(result_in_words(found, search_folder))["plan"][0] == "toy"
+    assert commands(result_text(found, search_folder))["confirm"][0] == "toy"
 
 
 def test_a_default_that_failed_has_no_value_to_compare_with(tmp_path: Path) -> None:
@@ -125,10 +125,11 @@ def test_it_is_confirmed_where_it_ran_and_sent_from_anywhere(
     monkeypatch.setattr(runner, "write_report", lambda search_folder, journal: None)
     found = runner.resume_search(replace(search_folder, tracking_uri="sqlite://"), CLUSTER)
     storage = ["--storage", str(search_folder.storage)]
-    shown = commands(result_in_words(found, replace(search_folder, tracking_uri="sqlite://"), CLUSTER))
+    text = result_text(found, replace(search_folder, tracking_uri="sqlite://"), CLUSTER)
+    shown = commands("\n".join(line for line in text.splitlines() if "--plan" not in line))
     tracking = ["--tracking-uri", "sqlite://"]  # not the storage's own: the next commands need it too
     assert commands(capsys.readouterr().err)["resume"] == ["toy", *storage, *tracking], "only tracking is left"
-    assert shown["confirm"][:7] == ["toy", *storage, *tracking, "--address", CLUSTER]
+    assert shown["confirm"] == ["toy", *storage, *tracking, "--address", CLUSTER]
     assert shown["report"] == ["toy", *storage, *tracking]
     assert split(search_folder.command("resume", "a b:1"))[-2:] == ["--address", "a b:1"]
 

@@ -17,9 +17,9 @@ from tests.support.console import SMALL, SMALL_TRAINING, Console
 from tests.support.pair_data import pair_folder
 from tests.support.trec_folder import write_trec_folder
 from trainables.core.prose import heard_by
+from tune_cl.api.train import unused
 from tune_cl.cli import INTERRUPTED
 from tune_cl.experiment.load import load_training_run, parse_overrides
-from tune_cl.run_training import unused
 
 LINE = re.compile(r"iteration (\d)/3: dev map (\d\.\d{4})( \*)?, loss \d\.\d{4}, open \d+%, (\d+) pairs/s")
 TRAIN = f"train --data 'my data' {SMALL_TRAINING}"
@@ -84,7 +84,7 @@ def test_each_configuration_has_a_folder_of_its_own(console: Console) -> None:
 
 def test_test_is_read_only_if_asked_for(console: Console) -> None:
     found = console.document(f"{TRAIN} --output a")
-    assert "test" not in found and found["run_file"] == "a/dev.run.txt" and not Path("a/test.run.txt").exists()
+    assert found["test"] is None and found["run_file"] == "a/dev.run.txt" and not Path("a/test.run.txt").exists()
     assert len(Path(found["run_file"]).read_text().splitlines()) == 5 * 5
     shown = console.call(f"{TRAIN} --output a").out
     assert "test" not in shown and "| test map" not in Path("a/ranker/README.md").read_text()
@@ -98,7 +98,7 @@ def test_test_is_read_only_if_asked_for(console: Console) -> None:
 def test_data_without_a_test_split_is_refused_before_the_training_if_test_is_asked_for(console: Console) -> None:
     for path in Path("my data").glob("*.test.*"):
         path.unlink()
-    assert "test" not in console.document(f"{TRAIN} --output a")
+    assert console.document(f"{TRAIN} --output a")["test"] is None
     console.refused(["data.source: 'my data' test"], f"{TRAIN} --output b --test")
 
 

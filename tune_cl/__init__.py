@@ -22,16 +22,18 @@ HOMES = {  # the module that each public name comes from
     "Ranker": "tune_cl.api.rankers",
     "Search": "tune_cl.api.search",
     "SearchResult": "tune_cl.results",
-    "TrainedRun": "tune_cl.api.training",
+    "Training": "tune_cl.api.train",
     "TrainingEnded": "trainables.training.calls",
     "Trial": "tune_cl.results",
     "Verdict": "tune_cl.results",
     "WorkFailed": "trainables.core.errors",
-    "baseline": "tune_cl.api.runs",
+    "baseline": "tune_cl.api.baseline",
+    "check": "tune_cl.api.check",
     "compare": "tune_cl.verdict.test",
-    "difficulty": "tune_cl.api.instances",
-    "evaluate": "tune_cl.api.runs",
-    "instances": "tune_cl.api.instances",
+    "data_facts": "tune_cl.api.data",
+    "difficulty": "tune_cl.api.score",
+    "evaluate": "trainables.evaluation.runs",
+    "instances": "tune_cl.api.score",
     "load_plugins": "trainables.core.plugins",
     "load_ranker": "tune_cl.api.rankers",
     "loss": "trainables.training.losses",
@@ -40,8 +42,9 @@ HOMES = {  # the module that each public name comes from
     "ranker": "trainables.rankers.decorator",
     "reader": "trainables.data.forms",
     "run": "tune_cl.api.start",
+    "score": "tune_cl.api.score",
     "scoring": "trainables.curriculum.scoring",
-    "train": "tune_cl.api.training",
+    "train": "tune_cl.api.train",
     "weighting": "trainables.curriculum.weighting",
 }
 if TYPE_CHECKING:
@@ -54,22 +57,25 @@ if TYPE_CHECKING:
     from trainables.curriculum.scoring import scoring as scoring
     from trainables.curriculum.weighting import weighting as weighting
     from trainables.data.forms import reader as reader
+    from trainables.evaluation.runs import evaluate as evaluate
     from trainables.loops.curriculum import Curriculum as Curriculum
     from trainables.rankers.decorator import ranker as ranker
     from trainables.training.calls import TrainingEnded as TrainingEnded
     from trainables.training.losses import loss as loss
     from trainables.training.objective import ObjectiveTrial as ObjectiveTrial
-    from tune_cl.api.instances import difficulty as difficulty
-    from tune_cl.api.instances import instances as instances
+    from tune_cl.api.baseline import baseline as baseline
+    from tune_cl.api.check import check as check
+    from tune_cl.api.data import data_facts as data_facts
     from tune_cl.api.rankers import Ranker as Ranker
     from tune_cl.api.rankers import load_ranker as load_ranker
-    from tune_cl.api.runs import baseline as baseline
-    from tune_cl.api.runs import evaluate as evaluate
+    from tune_cl.api.score import difficulty as difficulty
+    from tune_cl.api.score import instances as instances
+    from tune_cl.api.score import score as score
     from tune_cl.api.search import Search as Search
     from tune_cl.api.start import open_search as open_search
     from tune_cl.api.start import run as run
-    from tune_cl.api.training import TrainedRun as TrainedRun
-    from tune_cl.api.training import train as train
+    from tune_cl.api.train import Training as Training
+    from tune_cl.api.train import train as train
     from tune_cl.results import SearchResult as SearchResult
     from tune_cl.results import Trial as Trial
     from tune_cl.results import Verdict as Verdict

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trainables.core.errors import ConfigError, DataError, Problem
-from trainables.core.files import output_file, require_file
+from trainables.core.files import output_file
 from trainables.core.plugins import Names, load_plugins
 from trainables.data import load_data
 from trainables.data.columns import RankingData
@@ -19,6 +19,7 @@ from trainables.evaluation.per_query import scores_file, write_scores
 from trainables.rankers.hub import upload
 from trainables.training.ranker_folder import require_ranker
 from tune_cl.api.arguments import documents_of, pairs_of, require_query
+from tune_cl.api.outputs import output_path
 from tune_cl.model_card import without_local_paths, write_license
 
 if TYPE_CHECKING:
@@ -107,8 +108,7 @@ class Ranker:
             right = f"one of {', '.join(ranking.splits)}"
             raise DataError(Problem("--split", f"'{ranking.name}' has no {split} split", right))
         _require_task(ranking, self.classes)
-        path = scores_file(Path(), f"rerank.{split}", ranking) if output is None else Path(output)
-        require_file("--output", path)
+        path = output_path(output, str(scores_file(Path(), f"rerank.{split}", ranking)), str(data))
         scores = self.saved.score_split(ranking, split, self.precision)
         with output_file(path) as file:
             write_scores(file, ranking.splits[split], ranking, scores, self.name)

@@ -1,8 +1,8 @@
-"""The console, `tune-cl COMMAND ...`. Handles exit status, error lines and `--json` for all commands."""
+"""The console, `tune-cl COMMAND ...`: exit status, error lines, `--json` and Ctrl-C of all commands. The commands are
+in `commands.py`, what they print in `texts.py`."""
 
 from __future__ import annotations
 
-import argparse
 import errno
 import gc
 import io
@@ -10,87 +10,24 @@ import json
 import logging
 import math
 import os
-import re
 import signal
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib import import_module
-from inspect import cleandoc
-from itertools import pairwise
 from shlex import quote
 from typing import Any, NoReturn
 
-from trainables.core.errors import Interrupted, Problem, UserError, WorkFailed, nearest
+import typer
+
+from trainables.core.errors import Interrupted, UserError, WorkFailed
 from trainables.core.prose import VisibleLog, visible
-from tune_cl.documents import document_of
+from tune_cl.cli.commands import app
+from tune_cl.cli.usage import GROUP, common_first, require_command, user_error
 from tune_cl.process import SIGNALS, at_terminal, program, set_command, silence, stoppable
 
-COMMANDS = {
-    "run": "search a space of curricula and rankers",
-    "resume": "continue a search after a stop, crash or kill",
-    "confirm": "did a curriculum beat plain training? new seeds, paired tests, a verdict",
-    "effects": "what curricula change over all pairs of a search, and how much they differ",
-    "report": "the results of a search: an HTML page, a LaTeX table or CSV",
-    "check": "validate a search space and measure its cost",
-    "train": "one training, no search, no Ray",
-    "rerank": "apply a trained ranker",
-    "score": "difficulty of each training instance",
-    "baseline": "unsupervised baselines: bm25, sdm, embedding; tuned on dev if you want",
-    "evaluate": "trec_eval metrics and paired tests of run files",
-    "data": "contents of a data set, and the overlap of its splits",
-    "list": "available rankers, scorings, pacings, spaces, ..., and the searches in a storage",
-}
-HOMES = {  # module -> its commands
-    "search": ("run", "resume", "report"),
-    "confirm": ("confirm",),
-    "effects": ("effects",),
-    "check": ("check",),
-    "training": ("train", "rerank", "score"),
-    "evaluate": ("evaluate", "baseline"),
-    "look": ("data", "list"),
-}
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
-
-
-class Command:
-    """A command. Its docstring, with an example first, is the end of its help."""
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Adds its own arguments; by default it has none."""
-
-    def execute(self, options: argparse.Namespace) -> Any:
-        """Does the work and returns the result: the document that --json prints, or a class that has it."""
-        raise NotImplementedError
-
-    def document(self, result: Any) -> Any:
-        """What --json prints of a result, or of each of several: its `document`, else its fields."""
-        if isinstance(result, list):
-            return [self.document(each) for each in result]
-        return result.document if hasattr(result, "document") else document_of(result)
-
-    def render(self, document: Any) -> str:
-        """The result as text."""
-        raise NotImplementedError
-
-    def failed(self, document: Any) -> bool:
-        """Whether something failed, although there is a document on it."""
-        return False
-
-
-class Parser(argparse.ArgumentParser):
-    """Reports usage errors in the same form as all other errors."""
-
-    def error(self, message: str) -> NoReturn:
-        if match := re.match(r"unrecognized arguments: (--.*)", message):
-            from tune_cl.cli.options import unknown_options  # here: it loads what only few commands need
-
-            raise UserError(unknown_options(match[1], self._option_string_actions, self.prog))
-        location, wrong = self.prog, message
-        if match := re.match(r"argument ([^:]+): (.*)", message):
-            location, wrong = match.groups()
-        raise UserError(Problem(location, wrong, f"see {self.prog} --help"))
+COMPLETION = "_TUNE_CL_COMPLETE"  # set by a shell that asks what could come next
 
 
 def console() -> NoReturn:
@@ -98,6 +35,8 @@ def console() -> NoReturn:
     Ctrl-C would end in a traceback and status 1. Garbage is not collected any more: at its end, Python would look
     through all that Ray, PyTorch and MLflow have loaded, for two seconds."""
     set_command()
+    if COMPLETION in os.environ:
+        app()
     sys.stdout, sys.stderr = at_terminal(sys.stdout), at_terminal(sys.stderr)
     status = main()
     for number in SIGNALS:
@@ -108,17 +47,18 @@ def console() -> NoReturn:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit status (0, 1, 2 or 130)."""
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    arguments = common_first(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in arguments
     _prepare_streams()
     try:
         with stoppable():
-            return _run(arguments)
+            _run(arguments)
+        return DONE
     except UserError as error:
         _say(debug, *error.lines())
         return BAD_INPUT
     except Interrupted as stop:
-        _say(False, stop.message)
+        _say(False, stop.message or _stop_message(None, arguments))
         return INTERRUPTED
     except KeyboardInterrupt as again:
         _say(debug, _stop_message(again, arguments))
@@ -137,12 +77,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return FAILED
 
 
+def _run(arguments: list[str]) -> None:
+    """Calls a command and prints its result."""
+    if "--json" not in arguments:
+        name, result = _called(arguments)
+        if name:
+            from tune_cl.cli.texts import TEXTS  # imports what the results are shown by
+
+            print(visible(TEXTS[name](result)))
+        return
+    with _stdout_for_json() as stdout:
+        name, result = _called(arguments)
+        if name:
+            stdout.write(visible(json.dumps(plain(result), ensure_ascii=False)) + "\n")
+
+
+def _called(arguments: list[str]) -> tuple[str | None, Any]:
+    """The command's name, and what it returned; no name where help or versions were printed."""
+    try:
+        require_command(arguments)
+        with GROUP.make_context("tune-cl", arguments or ["--help"]) as context:
+            result = GROUP.invoke(context)
+            return context.invoked_subcommand, result
+    except typer.Exit:
+        return None, None
+    except typer.TyperException as error:
+        raise user_error(error) from None
+
+
 def _stop_message(stop: BaseException | None, arguments: Sequence[str]) -> str:
     """The message of an Interrupted, even if another Ctrl-C came while it was being handled; without one, the command
     itself, which continues from what it has cached."""
     while stop is not None and not isinstance(stop, Interrupted):
         stop = stop.__context__
-    if stop:
+    if stop and stop.message:
         return stop.message
     from tune_cl.history.tracking_uri import masked  # here: it loads what few commands need
 
@@ -150,76 +118,13 @@ def _stop_message(stop: BaseException | None, arguments: Sequence[str]) -> str:
     return f"stopped. Go on with: {program('tune-cl')} {' '.join(shown)}"
 
 
-def command_of(name: str) -> Command:
-    """The command of a name: the class NameCommand of its module, which is imported only now."""
-    home = next(home for home, names in HOMES.items() if name in names)
-    words = "".join(word.title() for word in name.split("-"))
-    return getattr(import_module(f"tune_cl.cli.{home}"), f"{words}Command")()
-
-
-def _run(arguments: list[str]) -> int:
-    if not arguments or arguments[0] in ("-h", "--help"):
-        print(_overview())
-        return DONE
-    if arguments[0] == "--version":
-        print(_versions())
-        return DONE
-    flags = [argument for argument in arguments if argument in ("--json", "--debug")]
-    name, *rest = [argument for argument in arguments if argument not in flags] or [""]
-    if name not in COMMANDS:
-        raise UserError(Problem("tune-cl", f"unknown command '{name}'", nearest(name, COMMANDS)))
-    _require_values(rest)
-    command = command_of(name)
-    from trainables.core.plugins import load_plugins  # here: it loads more than --version needs
-
-    options = parser_of(name, command).parse_args(rest)
-    load_plugins(options.plugin)
-    if "--json" not in flags:
-        document = command.execute(options)
-        print(visible(command.render(document)))
-        return FAILED if command.failed(document) else DONE
-    with _stdout_for_json() as stdout:
-        document = command.execute(options)
-        stdout.write(visible(json.dumps(_plain(command.document(document)), ensure_ascii=False)) + "\n")
-    return FAILED if command.failed(document) else DONE
-
-
-def parser_of(name: str, command: Command) -> Parser:
-    """The parser of a command's arguments."""
-    parser = Parser(
-        prog=f"tune-cl {name}",
-        description=COMMANDS[name],
-        epilog=cleandoc(command.__doc__ or ""),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,  # --js would be taken for --json, which is read before
-    )
-    command.add_arguments(parser)
-    parser.add_argument(
-        "--plugin",
-        action="append",
-        default=[],
-        metavar="PLUGIN",
-        help="a Python file, or a module, with parts of your own; repeatable",
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON document on stdout, all else on stderr")
-    parser.add_argument("--debug", action="store_true", help="show tracebacks")
-    return parser
-
-
-def _require_values(arguments: list[str]) -> None:
-    """Raises UserError for options with an empty value, as from an unset shell variable: an empty path would mean the
-    current folder."""
-    pairs = [*pairwise(arguments), *(part.split("=", 1) for part in arguments if "=" in part)]
-    empty = [option for option, value in pairs if option.startswith("--") and not value]
-    if empty:
-        raise UserError(Problem(option, "is empty", f"a value, or leave {option} out") for option in empty)
-
-
 def _prepare_streams() -> None:
-    """Prints `?` for characters that the terminal's encoding lacks, instead of failing with the result unprinted.
-    Warnings (`logging`) may quote a server's answer, so their control characters are escaped."""
+    """Prints `?` for characters that the terminal's encoding lacks, instead of failing with the result unprinted, and
+    nowhere what has no stdout or stderr to go to. Warnings (`logging`) may quote a server's answer, so their control
+    characters are escaped."""
     if logging.lastResort:
         logging.lastResort.setFormatter(VisibleLog())
+    sys.stdout, sys.stderr = (stream or open(os.devnull, "w") for stream in (sys.stdout, sys.stderr))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
             stream.reconfigure(errors="replace")
@@ -242,42 +147,19 @@ def _stdout_for_json() -> Iterator[Any]:
         os.close(real)
 
 
-def _plain(value: Any) -> Any:
-    """The value for JSON, which has no NaN and no infinity: they become null and, as in configurations, "inf"."""
+def plain(value: Any) -> Any:
+    """A result for JSON: the fields of its class. NaN becomes null and infinity, as in configurations, "inf"."""
+    if hasattr(value, "model_dump"):
+        value = value.model_dump(mode="json")
+    elif hasattr(value, "document"):
+        value = value.document
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if hasattr(value, "item"):
-        value = value.item()
+        return [plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
     return value
-
-
-def _overview() -> str:
-    width = max(map(len, COMMANDS))
-    lines = [f"  {name:<{width}}  {summary}" for name, summary in COMMANDS.items()]
-    head = "tune-cl: test whether a training curriculum improves your ranker"
-    return "\n".join([head, "", *lines, "", "tune-cl COMMAND --help explains a command."])
-
-
-def _versions() -> str:
-    """What a bug report needs: versions and devices."""
-    import platform
-
-    import torch  # here: it takes seconds to import
-
-    from trainables.core.machine import usable_cpus, usable_memory
-    from tune_cl.process import versions
-
-    packages = versions(["tune-cl", "torch", "transformers", "ray", "mlflow", "optuna", "lightgbm"])
-    lines = [f"{name} {number}" for name, number in packages.items()]
-    devices = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
-    machine = f"{usable_cpus()} CPU cores, {usable_memory() / 2**30:.1f} GiB of memory free"
-    lines += [f"Python {platform.python_version()} on {platform.platform()}", machine]
-    lines += [f"GPU: {', '.join(devices) or 'none'}"]
-    return "\n".join(lines)
 
 
 def _say(debug: bool, *lines: str) -> None:

@@ -1,4 +1,4 @@
-"""Readable tables for the console."""
+"""Readable tables for the console, by rich."""
 
 from __future__ import annotations
 
@@ -7,64 +7,55 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from io import StringIO
-from itertools import compress
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from trainables.core.prose import visible, wrapped
-
-if TYPE_CHECKING:
-    from tune_cl.report.story import Part
+from trainables.core.prose import visible
 
 FIGURES = re.compile(r"[-+±.,\d\s\[\]%]*(inf|e[-+]\d+)?")  # matches numbers and intervals
 UNLIMITED = 100_000  # characters: a row of a file or pipe stays on one line
 GAP = 3  # characters between columns
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+def table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
     """Aligned columns: numbers are right-aligned, floats have four decimals. On a narrow terminal texts are wrapped
     between words, then intervals; where not even words fit side by side, each row is a block of lines. A column with
     neither heading nor text is left out."""
-    shown = [[_cell(value) for value in row] for row in rows]
-    is_shown = [bool(heading) or any(row[at] for row in shown) for at, heading in enumerate(columns)]
-    columns, shown = list(compress(columns, is_shown)), [list(compress(row, is_shown)) for row in shown]
-    cells = list(zip(*shown, strict=True)) or [()] * len(columns)
-    widths = _widths(columns, cells)
+    cells = [[_cell(value) for value in row] for row in rows]
+    shown = [at for at, heading in enumerate(columns) if heading or any(row[at] for row in cells)]
+    headings = [columns[at] for at in shown]
+    cells = [[row[at] for at in shown] for row in cells]
+    by_column = [[row[at] for row in cells] for at in range(len(headings))]
+    widths = _widths(headings, by_column)
     if widths is None:
-        return "\n\n".join(_block(columns, row) for row in shown)
+        return "\n\n".join(_block(headings, row) for row in cells)
     grid = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for heading, column, width in zip(columns, cells, widths, strict=True):
+    for heading, column, width in zip(headings, by_column, widths, strict=True):
         numeric = bool(column) and all(map(_is_number, column))
         grid.add_column(heading, justify="right" if numeric else "left", overflow="fold", width=width)
-    for row in shown:
+    for row in cells:
         grid.add_row(*row)
-    return plain(grid)
+    out = StringIO()
+    Console(file=out, width=width_of_output(), highlight=False, markup=False, emoji=False).print(grid)
+    return "\n".join(line.rstrip() for line in out.getvalue().rstrip("\n").split("\n"))
 
 
-def text(parts: Iterable[Part]) -> str:
-    """Parts of a story: under each title its sentences, wrapped, and its table."""
-    return "\n\n".join(_part(one) for one in parts)
-
-
-def _part(part: Part) -> str:
-    lines = [part.title, *map(wrapped, part.sentences)]
-    return "\n".join([*lines, "", table(part.table.columns, part.table.rows)] if part.table else lines)
-
-
-def _widths(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int] | None:
-    """The width of each column in characters; None if words would have to be broken."""
+def _widths(headings: Sequence[str], columns: Sequence[Sequence[str]]) -> list[int] | None:
+    """The width of each column in characters; None if words would have to be broken. rich itself would narrow columns
+    in proportion, and break their words."""
     free = width_of_output() - GAP * (len(headings) - 1)
-    columns = list(zip(headings, cells, strict=True))
-    whole = [max(map(len, (heading, *column))) for heading, column in columns]
-    words = [_longest_word((heading, *column)) for heading, column in columns]
-    figures = [
-        max(least, *map(len, column)) if not _is_text(column) else least
-        for (_, column), least in zip(columns, words, strict=True)
-    ]
+    whole, words, figures = [], [], []
+    for heading, column in zip(headings, columns, strict=True):
+        texts = (heading, *column)
+        longest_word = max(len(word) for text in texts for word in (text.split() or [""]))
+        is_text = not (column and all(map(FIGURES.fullmatch, column)))
+        whole.append(max(map(len, texts)))
+        words.append(longest_word)
+        figures.append(longest_word if is_text else max(longest_word, *map(len, column)))
     if sum(figures) <= free:
         return _narrowed(whole, figures, free)
     return _narrowed(figures, words, free) if sum(words) <= free else None
@@ -73,28 +64,20 @@ def _widths(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int
 def _narrowed(widths: list[int], least: Sequence[int], free: int) -> list[int]:
     """The widths, the widest of which is reduced until they fit."""
     for _ in range(sum(widths) - free):
-        widest = max((i for i, width in enumerate(widths) if width > least[i]), key=lambda i: widths[i])
+        widest = max((at for at, width in enumerate(widths) if width > least[at]), key=lambda at: widths[at])
         widths[widest] -= 1
     return widths
-
-
-def _longest_word(texts: Iterable[str]) -> int:
-    return max((len(word) for text in texts for word in text.split()), default=0)
 
 
 def _block(headings: Sequence[str], row: Sequence[str]) -> str:
     """A row with a line for each of its columns."""
     indent = max(map(len, headings)) + 2
-    free = max(1, width_of_output() - indent)
     lines = []
     for heading, cell in zip(headings, row, strict=True):
-        for at, part in enumerate(wrap(cell, free, break_long_words=False, break_on_hyphens=False)):
+        parts = wrap(cell, max(1, width_of_output() - indent), break_long_words=False, break_on_hyphens=False)
+        for at, part in enumerate(parts):
             lines.append(f"{'' if at else heading:<{indent}}{part}")
     return "\n".join(lines)
-
-
-def _is_text(cells: Sequence[str]) -> bool:
-    return not (cells and all(map(FIGURES.fullmatch, cells)))
 
 
 def short(value: Any) -> Any:
@@ -102,16 +85,12 @@ def short(value: Any) -> Any:
     return f"{value:.3g}" if isinstance(value, float) else value
 
 
-def plain(renderable: object) -> str:
-    """A rich renderable as text without colours, in the width of the output."""
-    out = StringIO()
-    Console(file=out, width=width_of_output(), highlight=False, markup=False, emoji=False).print(renderable)
-    return "\n".join(map(str.rstrip, out.getvalue().rstrip("\n").split("\n")))
-
-
 def width_of_output() -> int:
-    """The terminal's width in characters; for a file or pipe COLUMNS if set, else UNLIMITED."""
-    return Console().width if sys.stdout.isatty() or "COLUMNS" in os.environ else UNLIMITED
+    """The terminal's width in characters; for a file or pipe COLUMNS if set, else UNLIMITED. COLUMNS=0: not known."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdigit() and int(columns):
+        return int(columns)
+    return Console(_environ={}).width if sys.stdout.isatty() else UNLIMITED
 
 
 def _cell(value: object) -> str:

@@ -20,7 +20,6 @@ from trainables.core.prose import counted
 from trainables.core.randomness import generator
 from trainables.core.validation import problems_of, with_needs
 from trainables.data import require_source, task_of
-from tune_cl.command_options import DATA_HELP, Options, option
 from tune_cl.experiment.experiment import CURRICULUM, OFF, Experiment, TrialConfig, plain_point
 from tune_cl.experiment.known_points import published_points
 from tune_cl.experiment.resolution import Resolution, baseline_of, flat_keys, resolve, written_parts
@@ -58,14 +57,14 @@ def load_experiment(
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpaceOptions(Options):
-    """Options for what is searched, and how much. None: as the space says."""
+class SpaceOptions:
+    """What is searched, and how much. None: as the space says."""
 
-    data: str | Path | None = option(None, DATA_HELP)
-    ranker: str | None = option(None, "see tune-cl list rankers")
-    trials: int | None = option(None, "trials, of both arms")
-    max_iterations: int | None = option(None, "iterations a trial at most")
-    seed: int | None = option(None, "of sampling and of every training")
+    data: str | Path | None = None
+    ranker: str | None = None
+    trials: int | None = None
+    max_iterations: int | None = None
+    seed: int | None = None
 
     @property
     def keys(self) -> Mapping[str, int]:

@@ -18,7 +18,6 @@ from trainables.core.errors import ConfigError, Interrupted, Problem, WorkFailed
 from trainables.core.files import folder_on_the_way, names_folder, require_folder, unwritable
 from trainables.core.plugins import plugin_options
 from trainables.core.storage import fault_of
-from tune_cl.command_options import Options, option
 from tune_cl.history.journal import FILE, Journal, first_event
 from tune_cl.history.tracking_uri import ARTIFACTS, DATABASE, is_users, masked, moved, resolve_tracking_uri
 from tune_cl.process import program
@@ -190,11 +189,11 @@ def with_tracking(search_folder: SearchFolder, given: str | None) -> SearchFolde
 
 
 @dataclass(frozen=True, kw_only=True)
-class StorageOptions(Options):
-    """Options for where a search's state and MLflow's runs are."""
+class StorageOptions:
+    """Where a search's state and MLflow's runs are."""
 
-    storage: str = option(DEFAULT_STORAGE, STORAGE_HELP)
-    tracking_uri: str | None = option(None, TRACKING_HELP)
+    storage: str = DEFAULT_STORAGE
+    tracking_uri: str | None = None
 
     def existing(self, name: str) -> SearchFolder:
         """The folder of an existing search, with its tracking address. Raises ConfigError if there is none of this

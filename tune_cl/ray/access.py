@@ -20,7 +20,6 @@ from typing import IO
 
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.prose import say
-from tune_cl.command_options import Options, option
 from tune_cl.ray.address import require_cluster
 
 AUTH_MODE, TOKEN_PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH"
@@ -97,11 +96,11 @@ def is_open() -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RayOptions(Options):
-    """Options for where a search trains."""
+class RayOptions:
+    """Where a search trains."""
 
-    address: str | None = option(None, "of a Ray cluster: auto, or host:port (default: a local Ray)")
-    allow_open_ray: bool = option(False, "start a local Ray even if RAY_AUTH_MODE opens it to everybody")
+    address: str | None = None
+    allow_open_ray: bool = False
 
     def require(self) -> None:
         """Raises ConfigError if the cluster does not answer, or if the environment opens a local Ray to everybody and

@@ -1,10 +1,6 @@
-"""What a data set holds, and what to know of it before a search: `tune-cl data`."""
+"""What a data set holds, and what to know of it before a search: `tune_cl.data_facts` and `tune-cl data`."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
 
 from trainables.baselines.doubts import doubts
 from trainables.config.keys import TrainingRun
@@ -12,41 +8,34 @@ from trainables.curriculum.weighting import given_away
 from trainables.data import load_data, recognised
 from trainables.data.clusters import cluster_notes
 from trainables.data.columns import RankingData, Split
+from trainables.data.forms.frames import Data, as_source
 from trainables.data.hygiene import ClassSplit, RankingSplit, SharedParts, described, shared_parts
-from tune_cl.documents import document_of
+from tune_cl.experiment.load import Overrides, load_training_run
+from tune_cl.results import Result
 
 EXAMPLES = 2  # of each split
 SHOWN = 2  # candidates of an example
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A candidate of an example."""
+class Candidate(Result):
+    """A candidate of an example. label: its class, of data to classify."""
 
     document: str
     grade: int
     text: str
+    label: str | None = None
 
 
-@dataclass(frozen=True)
-class ClassCandidate(Candidate):
-    """One of data to classify."""
-
-    class_: str
-
-
-@dataclass(frozen=True)
-class Example:
+class Example(Result):
     """A query with some of its candidates."""
 
     query: str
-    utterances: list[str]
-    candidates: list[Candidate]
+    utterances: tuple[str, ...]
+    candidates: tuple[Candidate, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class DataFacts:
-    """The fields of `tune-cl data --json`.
+class DataFacts(Result):
+    """What a data set holds.
 
     form, recognised_by, files  as what and by what sign the source is read, and from which files
     features                    of a document; None where it has a text
@@ -64,42 +53,39 @@ class DataFacts:
     features: int | None
     domains: list[str]
     relevance_level: int
-    splits: Mapping[str, RankingSplit | ClassSplit]
+    splits: dict[str, RankingSplit | ClassSplit]
     shared: list[SharedParts]
-    given_away: Mapping[str, float] | None
+    given_away: dict[str, float] | None
     notes: list[str]
     warnings: list[str]
-    examples: Mapping[str, list[Example]]
-
-    @property
-    def document(self) -> dict[str, Any]:
-        """For --json."""
-        return document_of(self)
+    examples: dict[str, list[Example]]
 
 
-def facts_of(run: TrainingRun) -> DataFacts:
-    """Reads the data of a training and describes it."""
+def data_facts(data: Data, overrides: Overrides | None = None) -> DataFacts:
+    """Reads a data set and describes it. The arguments are those of `tune_cl.train`. Raises ConfigError or
+    DataError."""
+    run = load_training_run(None, overrides or (), as_source(data))
     level = run.evaluation.relevance_level
-    data = load_data(run.data, level)
+    loaded = load_data(run.data, level)
     form, recognised_by, files = recognised(run.data.source)
     return DataFacts(
-        data=data.name,
+        data=loaded.name,
         source=run.data.source,
         form=form,
         recognised_by=recognised_by,
         files=files,
-        digest=data.digest,
-        task=data.task,
-        documents=len(data.documents),
-        features=None if data.features is None else data.features.shape[1],
-        domains=list(data.domains),
+        digest=loaded.digest,
+        task=loaded.task,
+        documents=len(loaded.documents),
+        features=None if loaded.features is None else loaded.features.shape[1],
+        domains=list(loaded.domains),
         relevance_level=level,
-        splits=described(data, level),
-        shared=shared_parts(data),
-        given_away=_given_away(data, run),
-        notes=[*data.notes, *cluster_notes(data, run.data.query_clusters)],
-        warnings=doubts(data, level),
-        examples={name: _examples(data, split) for name, split in data.splits.items()},
+        splits=described(loaded, level),
+        shared=shared_parts(loaded),
+        given_away=_given_away(loaded, run),
+        notes=[*loaded.notes, *cluster_notes(loaded, run.data.query_clusters)],
+        warnings=doubts(loaded, level),
+        examples={name: _examples(loaded, split) for name, split in loaded.splits.items()},
     )
 
 
@@ -120,11 +106,13 @@ def _examples(data: RankingData, split: Split) -> list[Example]:
         graded = sorted(rows, key=lambda row: -split.grade[row])
         shown = graded if len(graded) <= SHOWN else [graded[0], graded[-1]]
         query = int(split.query[index])
-        candidates = [_candidate(data, int(split.document[row]), int(split.grade[row])) for row in shown]
-        examples.append(Example(data.query_ids[query], data.query_utterances(query), candidates))
+        candidates = tuple(_candidate(data, int(split.document[row]), int(split.grade[row])) for row in shown)
+        utterances = tuple(data.query_utterances(query))
+        examples.append(Example(query=data.query_ids[query], utterances=utterances, candidates=candidates))
     return examples
 
 
 def _candidate(data: RankingData, document: int, grade: int) -> Candidate:
-    shown = data.document_ids[document], grade, data.documents[document]
-    return ClassCandidate(*shown, data.classes[grade]) if data.classes else Candidate(*shown)
+    label = data.classes[grade] if data.classes else None
+    text = data.documents[document]
+    return Candidate(document=data.document_ids[document], grade=grade, text=text, label=label)

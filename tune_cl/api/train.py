@@ -1,43 +1,50 @@
-"""One training from start to end, without a search: `tune_cl.train` and `tune-cl train`."""
+"""One training from start to end, without a search and without Ray: `tune_cl.train` and `tune-cl train`."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, fields
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import yaml
 
 from trainables.config.keys import NEEDS, TrainingRun, without_effect
-from trainables.core.errors import ConfigError, Problem
-from trainables.core.files import write_text
-from trainables.core.plugins import sources_of
+from trainables.config.task_fit import require_usable
+from trainables.core.errors import ConfigError, Interrupted, Problem
+from trainables.core.files import require_folder, write_text
+from trainables.core.plugins import Names, load_plugins, sources_of
 from trainables.core.prose import say
 from trainables.core.validation import with_needs
+from trainables.data import require_source
 from trainables.data.columns import required_split
+from trainables.data.forms.frames import Data, as_source
 from trainables.evaluation.metrics import dev_key
+from trainables.rankers.settings import TINY
+from tune_cl.api.rankers import Ranker, load_ranker
+from tune_cl.api.session import working
+from tune_cl.experiment.load import Overrides, SpaceSource, load_training_run, parse_overrides
+from tune_cl.experiment.paths import absolute
 from tune_cl.history.search_folder import DEFAULT_STORAGE
 from tune_cl.model_card import Facts, write_card
 from tune_cl.process import stop_if_asked
+from tune_cl.results import Result
 from tune_cl.space.space import Flat
 
 if TYPE_CHECKING:
     from trainables.training.factory import RankerTraining
     from trainables.training.prepared import PreparedData
 
-
 STATES = "state"  # folder within the output
 RANKER = "ranker"  # likewise, of the trained ranker
 CONFIG = "config.yaml"  # the complete configuration, in the output
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrainingFacts:
-    """The fields of `tune-cl train --json`.
+class Training(Result):
+    """A training that has ended.
 
+    folder              of its ranker, run and state
     dev, dev_best       the metric on dev after each iteration, and its best value
     best_iteration      the iteration (from 1) that reached it
     test                all metrics on test; None if the training was not asked to read it
@@ -46,8 +53,9 @@ class TrainingFacts:
     samples_per_second  mean over the iterations
     """
 
+    folder: Path
     metric: str
-    dev: list[float]
+    dev: tuple[float, ...]
     dev_best: float
     best_iteration: int
     test: dict[str, float] | None
@@ -56,37 +64,50 @@ class TrainingFacts:
     samples_per_second: float
 
     @property
-    def document(self) -> dict[str, Any]:
-        """For --json."""
-        facts = {one.name: getattr(self, one.name) for one in fields(TrainingFacts)}
-        facts |= {"run_file": str(self.run_file), "checkpoint": str(self.checkpoint)}
-        return {name: value for name, value in facts.items() if name != "test" or value is not None}
+    def ranker(self) -> Ranker:
+        """The ranker with the weights that were best on dev."""
+        return load_ranker(self.checkpoint)
 
 
-def train_and_rank(run: TrainingRun, output: Path, overrides: Flat, test: bool) -> TrainingFacts:
-    """Trains, or goes on from the last saved iteration, then ranks dev by the best weights or, with `test`, the test
-    split, and evaluates that. `overrides`: the keys that the user gave one by one, for a note on those without
-    effect."""
-    from trainables.training.factory import training_notes  # imports torch: input first
-    from trainables.training.prepared import prepare
+def train(
+    space: SpaceSource | None = None,
+    data: Data = None,
+    ranker: str | None = None,
+    overrides: Overrides | None = None,
+    output: str | Path | None = None,
+    progress: bool = True,
+    plugins: Names = (),
+    test: bool = False,
+) -> Training:
+    """Trains one configuration, and ranks dev by the best weights.
 
-    prepared = prepare(run)
-    if test:
-        required_split(prepared.data, "test")
-    notes = [*unused(run, overrides), *prepared.data.notes, *training_notes(run, prepared)]
-    training = _new_or_resumed(run, prepared, output, notes.append)
-    for note in notes:  # printed only now that all input has been accepted
-        say(f"note: {note}")
-    say(training.machine)
-    stop_if_asked()
-    _train(training, output)
-    return _finish(training, output, "test" if test else "dev")
+    space         a shipped space's name, a YAML file or a mapping to start from; ranges give the baseline's values
+    data, ranker  in place of the space's; `data` may be tables, as for `tune_cl.run`
+    overrides     dotted keys with their values
+    output        the folder for the ranker, its run and its state; by default one for each configuration
+    progress      False: nothing is printed
+    plugins       files and modules with parts of one's own, one or several
+    test          whether to rank and evaluate test instead of dev
 
-
-def unused(run: TrainingRun, overrides: Flat) -> list[str]:
-    """A note on the keys that the user gives but this training does not read."""
-    idle = without_effect(overrides, run.in_force())
-    return [f"without effect on this training: {with_needs(idle, NEEDS)}"] if idle else []
+    The same call goes on with a training that was stopped. Raises ConfigError or DataError before the training begins,
+    WorkFailed if the loss is no longer a number, Interrupted (a KeyboardInterrupt) when stopped.
+    """
+    load_plugins(plugins)
+    given = parse_overrides(overrides or {})
+    with working(progress):
+        run = load_training_run(space, given, as_source(data), ranker)
+        require_source(run.data.source)
+        require_usable(run)
+        folder = default_output(run) if output is None else Path(output).expanduser()
+        source = absolute("data.source", run.data.source)  # so that the ranker finds its data from any folder
+        run = run.model_copy(update={"data": run.data.model_copy(update={"source": source})})
+        require_folder("--output", folder)
+        try:
+            training = _begun(run, given, folder, "test" if test else "dev")
+            _train(training, folder)
+            return _finished(training, folder, "test" if test else "dev")
+        except KeyboardInterrupt:
+            raise Interrupted("", call="the same call of tune_cl.train") from None
 
 
 def default_output(run: TrainingRun) -> Path:
@@ -94,6 +115,36 @@ def default_output(run: TrainingRun) -> Path:
     content = "".join([run.model_dump_json(), *sources_of(run.model_dump())])
     digest = hashlib.sha256(content.encode()).hexdigest()
     return Path(DEFAULT_STORAGE) / f"train-{run.ranker.name}-{digest[:8]}"
+
+
+def _begun(run: TrainingRun, given: Flat, output: Path, ranked: str) -> RankerTraining:
+    """The training, new or from its last saved state. `ranked`: the split that is ranked at the end."""
+    from trainables.training.factory import training_notes  # imports torch: input first
+    from trainables.training.prepared import prepare
+
+    prepared = prepare(run)
+    required_split(prepared.data, ranked)
+    notes = [*unused(run, given), *prepared.data.notes, *training_notes(run, prepared), *untrained(run)]
+    training = _new_or_resumed(run, prepared, output, notes.append)
+    for note in notes:  # printed only now that all input has been accepted
+        say(f"note: {note}")
+    say(training.machine)
+    stop_if_asked()
+    return training
+
+
+def unused(run: TrainingRun, given: Flat) -> list[str]:
+    """A note on the keys that the user gives but this training does not read."""
+    idle = without_effect(given, run.in_force())
+    return [f"without effect on this training: {with_needs(idle, NEEDS)}"] if idle else []
+
+
+def untrained(run: TrainingRun) -> list[str]:
+    """A note where the model begins with random weights although its kind of ranker is known for pretrained ones."""
+    if getattr(run.ranker, "model", None) != TINY:
+        return []
+    pretrained = "--set ranker.model=NAME (of the hub, or a folder) starts from a pretrained model"
+    return [f"{run.ranker.name} is model {TINY}: two layers with random weights; {pretrained}"]
 
 
 def _new_or_resumed(
@@ -112,13 +163,8 @@ def _new_or_resumed(
     if latest := latest_iteration(output / STATES):
         recorded = read_json(read) if read.exists() else {}
         if not _fits(run, prepared, latest) or changed_files(files, recorded):
-            raise ConfigError(
-                Problem(
-                    "--output",
-                    f"{output} contains another training: of other keys, data or vectors",
-                    "another folder, or remove that one",
-                )
-            )
+            wrong = f"{output} contains another training: of other keys, data or vectors"
+            raise ConfigError(Problem("--output", wrong, "another folder, or remove that one"))
     elif files or read.exists():  # left by a training that ended before its first state
         write_json(read, files)
     return resumed_or_new(lambda: make_training(run, prepared), output / STATES, say)
@@ -161,7 +207,7 @@ def _progress(training: RankerTraining, metrics: dict[str, float]) -> str:
     )
 
 
-def _finish(training: RankerTraining, output: Path, name: str) -> TrainingFacts:
+def _finished(training: RankerTraining, output: Path, name: str) -> Training:
     """Ranks the split `name` by the best weights, once, and saves the run and the ranker."""
     from trainables.evaluation.per_query import evaluator_of, scores_file, write_scores
     from trainables.training.trainer import test_metrics
@@ -179,9 +225,10 @@ def _finish(training: RankerTraining, output: Path, name: str) -> TrainingFacts:
         ranked, of_dev = training.ranked("dev")
         dev = training.evaluate(of_dev, evaluator_of(ranked, ranked.splits["dev"], run.evaluation.relevance_level))
     write_card(output / RANKER, Facts(run, data, dev, training.best_iteration, output / CONFIG, tested))
-    return TrainingFacts(
+    return Training(
+        folder=output,
         metric=run.metric,
-        dev=[row[dev_key(run.metric)] for row in training.history],
+        dev=tuple(row[dev_key(run.metric)] for row in training.history),
         dev_best=dev,
         best_iteration=training.best_iteration,
         test=tested,

@@ -1,21 +1,23 @@
-"""What a search space holds and will cost, before a search: `tune-cl check`."""
+"""What a search space holds and will cost, before a search: `tune_cl.check` and `tune-cl check`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
+from trainables.config.function import Function, Objective, objective_of
 from trainables.config.keys import TrainingRun
 from trainables.core.machine import usable_cpus
 from trainables.core.prose import say
 from trainables.curriculum.scoring import EARLY_ITERATIONS, EARLY_TEACHERS, FOLDS
+from trainables.data.forms.frames import Data, as_source
 from tune_cl.experiment.experiment import Arm, Experiment
+from tune_cl.experiment.load import Overrides, SpaceOptions, SpaceSource, requested_experiment
 from tune_cl.experiment.readers import distinct_rankers, teachers_of
 from tune_cl.experiment.search_keys import SearchConfig
 from tune_cl.experiment.search_parts import ArmPlan, arms_of, compares_inside_curricula, setup_of
+from tune_cl.results import Result
 from tune_cl.schedulers import SCHEDULERS
-from tune_cl.space.space import Flat
 
 DECIDING = (  # keys of which each value has a speed of its own
     "ranker.name",
@@ -26,9 +28,8 @@ DECIDING = (  # keys of which each value has a speed of its own
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class SpaceCheck:
-    """The fields of `tune-cl check --json`.
+class SpaceCheck(Result):
+    """What a space holds, and what a search of it will cost.
 
     parameters, conditional, combinations   searched keys, those that depend on others, and points; None if continuous
     points                                  published curricula that are tried first
@@ -48,7 +49,7 @@ class SpaceCheck:
     conditional: int
     combinations: int | None
     points: int
-    arms: Mapping[Arm, ArmPlan]
+    arms: dict[Arm, ArmPlan]
     trials: int
     iterations_at_most: int
     searcher: str
@@ -56,7 +57,7 @@ class SpaceCheck:
     judged: str | None
     reduction_factor: float
     rungs: list[int]
-    baseline: Flat
+    baseline: dict[str, Any]
     over_curricula: bool
     plain: str
     at_a_time: int
@@ -67,9 +68,21 @@ class SpaceCheck:
     gpu_hours_at_most: float | None = None
 
 
-def check_space(experiment: Experiment) -> SpaceCheck:
+def check(
+    space: SpaceSource,
+    data: Data = None,
+    ranker: str | None = None,
+    trials: int | None = None,
+    max_iterations: int | None = None,
+    seed: int | None = None,
+    overrides: Overrides | None = None,
+    objective: Function | Objective | None = None,
+) -> SpaceCheck:
     """Checks a space against its data and bounds its cost by a few steps, measured on this machine; without
-    seconds where it trains by a user's function, which alone could tell."""
+    seconds where it trains by a user's function, which alone could tell. The arguments are those of `tune_cl.run`."""
+    function = objective_of(objective) if objective else None
+    options = SpaceOptions(data=as_source(data), ranker=ranker, trials=trials, max_iterations=max_iterations, seed=seed)
+    experiment = requested_experiment(space, options, overrides or {}, function)
     if experiment.objective:
         for note in experiment.notes:
             say(f"note: {note}")
@@ -134,7 +147,9 @@ def _measured(experiment: Experiment) -> SpaceCheck:
     pretraining = sum(start.training.pretrain_iterations for start in _pretrained(experiment))
     taught = teaching * pace(*prepare_teacher(run, prepared.data)) if teaching else 0.0
     before = pretraining * seconds + taught
-    check = replace(unmeasured(experiment), pretraining_iterations=pretraining, teacher_iterations=teaching)
+    check = unmeasured(experiment).model_copy(
+        update={"pretraining_iterations": pretraining, "teacher_iterations": teaching}
+    )
     return _with_cost(check, experiment, seconds, before / 3600)
 
 
@@ -153,12 +168,12 @@ def _with_cost(check: SpaceCheck, experiment: Experiment, seconds: float, before
     limit = experiment.search.hours or hours
     share = min(1.0, limit / hours) if hours else 1.0
     gpu = experiment.search.resources.gpu
-    return replace(
-        check,
-        seconds_per_iteration=seconds,
-        hours_at_most=before + share * hours,
-        gpu_hours_at_most=gpu * (before + share * training),
-    )
+    cost = {
+        "seconds_per_iteration": seconds,
+        "hours_at_most": before + share * hours,
+        "gpu_hours_at_most": gpu * (before + share * training),
+    }
+    return check.model_copy(update=cost)
 
 
 def speed_note(experiment: Experiment) -> list[str]:

@@ -1,0 +1,159 @@
+"""Training instances and their difficulty: `tune_cl.difficulty`, `tune_cl.instances` and `tune-cl score`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import shorten
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trainables.core.files import output_file, write_text
+from trainables.core.prose import say
+from trainables.curriculum.sampler import easy_first
+from trainables.data.forms.frames import Data, as_source
+from trainables.data.instances import DRAWN, NONE
+from trainables.loops.instances import SplitInstances, difficulties, instances_of
+from tune_cl.api.outputs import data_label, output_path
+from tune_cl.experiment.load import Overrides, load_training_run
+from tune_cl.results import Result
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+SHOWN = 3  # examples of either end
+NOT_FIXED = "(drawn each time from the less relevant candidates)"
+LETTERS = 300  # of an example's text
+
+
+class ScoredExample(Result):
+    """An instance with its difficulty, its texts cut to LETTERS. `label`: relevant, other, or a pair's class."""
+
+    value: float
+    query_id: str
+    query: str
+    document: str
+    label: str
+
+
+class Difficulties(Result):
+    """What `tune-cl score` writes and shows. cached: whether they were computed before; easiest, hardest: instances of
+    different queries, most extreme first."""
+
+    count: int
+    min: float
+    max: float
+    mean: float
+    seconds: float
+    cached: bool
+    output: Path
+    easiest: tuple[ScoredExample, ...]
+    hardest: tuple[ScoredExample, ...]
+
+
+def difficulty(data: Data, scoring: str, split: str = "train", overrides: Overrides | None = None) -> np.ndarray:
+    """Difficulty of each training instance, float64 [I], higher = harder.
+
+    data       a folder, a name or tables, as for `tune_cl.run`
+    scoring    a name of `tune-cl list scorings`
+    split      train, dev or test
+    overrides  dotted keys with their values. The instances depend on training.loss, training.negatives and
+               evaluation.relevance_level; `instances` with the same overrides says which instance is which
+
+    Values are cached. A scoring that needs a teacher trains it first. Raises ConfigError or DataError.
+    """
+    part = instances_of(load_training_run(None, overrides or (), as_source(data)), split, scoring)
+    return difficulties(part, scoring).values
+
+
+def instances(data: Data, split: str = "train", overrides: Overrides | None = None) -> DataFrame:
+    """The training instances as a pandas DataFrame; row i is instance i of `difficulty` with the same arguments.
+
+    Columns: query_id, query, document_id, document, label, negative_id, negative.
+
+    label     1.0 if `document` is relevant, else 0.0; for pairs to classify the class's name
+    negative  the non-relevant document of a fixed pair (training.negatives: all with a pairwise loss)
+    A document that training draws again at each use is None.
+
+    With {"training.loss": "pointwise", "training.negatives": "all"} every candidate is an instance once. Raises
+    ConfigError or DataError.
+    """
+    from pandas import DataFrame  # here: it takes half a second to import
+
+    part = instances_of(load_training_run(None, overrides or (), as_source(data)), split)
+    if without := len(part.split) - len(np.unique(part.query)):
+        why = "without a relevant candidate and another one below it"
+        say(f"note: {without:,} of {len(part.split):,} queries of {split} have no instance: {why}")
+    queries = part.query.tolist()
+    return DataFrame(
+        {
+            "query_id": [part.data.query_ids[query] for query in queries],
+            "query": [part.data.query_text(query) for query in queries],
+            "document_id": list(part.ids(part.document)),
+            "document": list(part.texts(part.document)),
+            "label": part.labels,
+            "negative_id": list(part.ids(part.negative)),
+            "negative": list(part.texts(part.negative)),
+        }
+    )
+
+
+def score(
+    data: Data,
+    scoring: str,
+    split: str = "train",
+    output: str | Path | None = None,
+    overrides: Overrides | None = None,
+) -> Difficulties:
+    """Writes the difficulty of each training instance to a TSV file (by default DATA.SCORING.SPLIT.tsv in the working
+    folder): query id, the instance's fixed documents joined by a space, value. The arguments are those of
+    `difficulty`."""
+    run = load_training_run(None, overrides or (), as_source(data))
+    path = output_path(output, f"{data_label(run.data.source)}.{scoring}.{split}.tsv", run.data.source)
+    part = instances_of(run, split, scoring)
+    scored = difficulties(part, scoring)
+    values = scored.values
+    with output_file(path) as file:
+        write_text(file, "".join(_lines(part, values)))
+    return Difficulties(
+        count=len(values),
+        min=float(values.min()),
+        max=float(values.max()),
+        mean=float(values.mean()),
+        seconds=scored.seconds,
+        cached=scored.cached,
+        output=path,
+        easiest=_examples(part, values, easy_first(values)),
+        hardest=_examples(part, values, easy_first(values, anti=True)),
+    )
+
+
+def _examples(part: SplitInstances, values: np.ndarray, order: np.ndarray) -> tuple[ScoredExample, ...]:
+    """The first SHOWN instances of different queries."""
+    _, first = np.unique(part.instances.query[order], return_index=True)
+    rows = order[np.sort(first)[:SHOWN]].tolist()
+    return tuple(_example(part, row, float(values[row])) for row in rows)
+
+
+def _example(part: SplitInstances, row: int, value: float) -> ScoredExample:
+    data, split = part.data, part.split
+    query = int(part.query[row])
+    positive = int(part.instances.fixed_positive[row])
+    shown = int(part.instances.negative[row]) if positive == NONE else positive
+    document = NOT_FIXED if shown == DRAWN else data.documents[int(split.document[shown])]
+    relevant = data.classes[split.grade[positive]] if data.classes else "relevant"
+    return ScoredExample(
+        value=value,
+        query_id=data.query_ids[query],
+        query=shorten(data.query_text(query), LETTERS, placeholder=" ..."),
+        document=shorten(document, LETTERS, placeholder=" ..."),
+        label="other" if positive == NONE else relevant,
+    )
+
+
+def _lines(part: SplitInstances, values: np.ndarray) -> Iterator[str]:
+    rows = zip(part.query, part.ids(part.document), part.ids(part.negative), values.tolist(), strict=True)
+    for query, document, negative, value in rows:
+        documents = " ".join(name for name in (document, negative) if name is not None)
+        yield f"{part.data.query_ids[int(query)]}\t{documents}\t{value!r}\n"
