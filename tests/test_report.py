@@ -18,7 +18,7 @@ from tests.support.tracking_cases import fresh_database
 from trainables.core.errors import ConfigError
 from tune_cl.api.search import Search
 from tune_cl.cli import main
-from tune_cl.cli.tables import text
+from tune_cl.cli.texts import story_text as text
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.report import page as file
 from tune_cl.report.contents import Contents, contents_of

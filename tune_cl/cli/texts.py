@@ -44,10 +44,11 @@ def result_text(result: SearchResult, folder: SearchFolder, address: str | None 
     page of its trials on a server of MLflow."""
     from tune_cl.report.story import of_search
 
-    return "\n".join([_story(of_search(result)), "", *_next(result, folder, address, view or "")])
+    return "\n".join([story_text(of_search(result)), "", *_next(result, folder, address, view or "")])
 
 
-def _story(parts: Iterable[Any]) -> str:
+def story_text(parts: Iterable[Any]) -> str:
+    """Parts of a story: under each title its sentences, wrapped, and its table."""
     blocks = []
     for part in parts:
         lines = [part.title, *map(wrapped, part.sentences)]
