@@ -244,9 +244,12 @@ def report(
     """
     if output and paper:
         raise ConfigError(Problem("--paper", "not together with --output", "one of them a command"))
-    search = _search(name, storage, tracking_uri)
-    written = search.paper(paper) if paper else search.report(output)
-    return {"output": str(written)}
+    folder = _search(name, storage, tracking_uri).search_folder
+    # These import SciPy: a name that is none is told before.
+    from tune_cl.report.output import write_output
+    from tune_cl.report.paper import write_paper
+
+    return write_paper(folder, paper) if paper else write_output(folder, output)
 
 
 @command

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tune_cl.api.search import Search
     from tune_cl.api.train import Training
     from tune_cl.history.search_folder import SearchFolder
-    from tune_cl.results import Effects, Opponent, Plan, SearchResult, Verdict
+    from tune_cl.results import Effects, Opponent, Plan, SearchResult, Verdict, Written
 
 CHECKPOINT = "checkpoint"  # in the folder of a function's best iteration
 FILES = 12  # named, of those that data is read from
@@ -145,8 +145,9 @@ def effects_text(effects: Effects) -> str:
     return "\n".join([*lines, "", table(["value", "mean effect [95 %]", "pairs"], rows)] if rows else lines)
 
 
-def report_text(result: dict[str, str]) -> str:
-    return result["output"]
+def report_text(written: Written) -> str:
+    files = written.files or {"report": written.output}
+    return "\n".join(f"{name}  {path}" for name, path in files.items())
 
 
 # -- trainings, rankings and measures ------------------------------------------------------------------------------
