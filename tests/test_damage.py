@@ -19,7 +19,7 @@ from tests.support.confirm_cases import confirm, data, search_folder, state_of, 
 from tests.support.console import SMALL_OPTIONS
 from tests.support.faults import ThreeIterations, failing, stopping_after
 from tests.support.letor_data import letor_data
-from tests.support.tiny_trial import tiny_trial
+from tests.support.tiny_trial import run_in, tiny_trial
 from tests.support.trec_folder import write_trec_folder
 from tests.support.tree_training import prepared_of, tree_run
 from trainables.core import storage
@@ -73,7 +73,7 @@ def test_a_checkpoint_that_cannot_be_reached_is_not_damaged(
     config: dict[str, Any], saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As damage, the training would begin anew and the trial leave no files; so Ray retries it, or the search stops."""
-    run = config["run"]
+    run = run_in(config)
     artifacts = Artifacts(tmp_path / "trials", {prepared_key(run): prepare(run)})
     trial = RankerTrainable(config)
 
@@ -109,7 +109,7 @@ def test_a_process_without_file_handles_says_so_of_every_file(config: dict[str, 
 def test_a_folder_of_all_nodes_that_is_away_is_waited_for(
     config: dict[str, Any], saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = config["run"]
+    run = run_in(config)
     artifacts = Artifacts(tmp_path / "trials", {prepared_key(run): prepare(run)})
     monkeypatch.setattr(storage, "RETRY_SECONDS", 0.0)
     for reads in (
@@ -130,12 +130,12 @@ def cut_short(model: Path) -> None:
 def test_trees_that_were_cut_short_are_damage(damage: Callable[[Path], Any], tmp_path: Path) -> None:
     """LightGBM ends the process if a file ends within its trees."""
     prepared = prepared_of(letor_data())
-    training = TreeTraining(tree_run(), prepared, share=False)
+    training = TreeTraining(tree_run(), prepared)
     training.iterate()
     training.save(tmp_path)
     damage(tmp_path / "model.txt")
     with pytest.raises(DAMAGED):
-        TreeTraining(tree_run(), prepared, share=False).load(tmp_path)
+        TreeTraining(tree_run(), prepared).load(tmp_path)
 
 
 def spoil(folder: Path) -> None:

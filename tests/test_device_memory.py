@@ -14,7 +14,7 @@ import torch
 
 from tests.support.builders import tiny_data
 from tests.support.device_state import device_state
-from tests.support.tiny_trial import tiny_trial
+from tests.support.tiny_trial import config_of, tiny_trial
 from tests.support.toy_search import experiment
 from trainables import ranker_trainable
 from trainables.config.keys import TrainingRun
@@ -61,7 +61,7 @@ def test_a_gpu_that_pytorch_does_not_see_is_an_error(gpu: Gpu) -> None:
     gpu.there = False
     message = r"the trial reserved a GPU, but PyTorch \S+ sees none on \S+: install .* search\.resources\.gpu=0"
     with pytest.raises(WorkFailed, match=message):
-        RankerTrainable({"run": TrainingRun(), "threads": THREADS, "gpu": True})
+        RankerTrainable(config_of(TrainingRun(), THREADS, 1))
 
 
 def test_a_share_of_a_gpu_is_a_share_of_its_memory(gpu: Gpu) -> None:

@@ -14,8 +14,7 @@ from tests.support.commands import SPACE
 from tests.support.environment_writes import compiled, written_beside_threads
 from tests.support.tracking_cases import fresh_database
 from tests.support.trec_folder import write_trec_folder
-from tune_cl.ray.access import TOKEN_PATH
-from tune_cl.ray.environment import own_environment
+from tune_cl.ray.environment import TOKEN, own_environment
 
 STEPS = {
     "run": "run toy.yaml --name toy --data data --storage runs --trials 5 --max-iterations 2",
@@ -38,14 +37,14 @@ def test_no_variable_is_written_while_a_thread_of_ours_runs(tmp_path: Path) -> N
 
 
 def test_variables_are_set_once_but_none_that_the_user_has_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("TUNE_GLOBAL_CHECKPOINT_S", TOKEN_PATH, "RAY_AUTH_TOKEN", "RAY_AUTH_MODE"):
+    for name in ("TUNE_GLOBAL_CHECKPOINT_S", TOKEN, "RAY_AUTH_MODE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "60")
     before = dict(os.environ)
     with own_environment():
         inside = dict(os.environ)
         assert inside["TUNE_GLOBAL_CHECKPOINT_S"] == "inf" and inside["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "60"
-        assert TOKEN_PATH not in inside, "a cluster has a token of its own"
+        assert TOKEN not in inside, "a cluster has a token of its own"
         with own_environment():
             assert dict(os.environ) == inside
         assert dict(os.environ) == inside

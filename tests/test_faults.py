@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from mlflow.tracking import MlflowClient
 
-from tests.support.tiny_trial import tiny_trial
+from tests.support.tiny_trial import run_in, tiny_trial
 from tests.support.toy_search import ToyTrainer, experiment, summary
 from tests.support.tracking_cases import delivered, fresh_database, search_event
 from trainables import ranker_trainable
@@ -148,7 +148,7 @@ def test_a_trial_whose_last_checkpoint_is_damaged_as_it_ends_leaves_files_of_the
     whole: int, config: dict[str, Any], experiment: Experiment, tmp_path: Path
 ) -> None:
     """Ray keeps its last two checkpoints, of which `whole` are undamaged; the search goes on in any case."""
-    run = config["run"]
+    run = run_in(config)
     trained(config, tmp_path / "ray")
     artifacts = Artifacts(tmp_path / "trials", {prepared_key(run): prepare(run)})
     kept = [tmp_path / "ray" / f"checkpoint_{number:06d}" for number in (3, 4)]

@@ -12,6 +12,7 @@ import pytest
 from tests.support.confirm_cases import confirm_run
 from tests.support.data_folders import trec_files, write_folder
 from tests.support.letor_data import letor_data, letor_text
+from tests.support.tiny_trial import config_of
 from trainables.config.keys import validated
 from trainables.ranker_trainable import RankerTrainable
 from trainables.training.prepared import prepare, prepared_key
@@ -105,7 +106,7 @@ def test_the_shipped_space_fits_any_letor_data(shared: Path) -> None:
 
 def test_a_trainable_goes_on_from_a_checkpoint(folder: Path, tmp_path: Path) -> None:
     run = validated({"data": str(folder), "ranker": KEYS, "training": {"max_iterations": 2}, "metric": "ndcg@10"})
-    config = {"run": run, "checkpoint": None, "threads": 1}
+    config = config_of(run)
     whole, saved = RankerTrainable(config), tmp_path / "state"
     whole.train()
     saved.mkdir()

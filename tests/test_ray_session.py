@@ -5,21 +5,31 @@ from __future__ import annotations
 import gc
 import os
 import re
+import shutil
 import signal
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from types import FrameType
 
+import matplotlib as mpl
 import psutil
 import pytest
 import ray
 
+from tests.support.builders import tiny_data
+from tests.support.commands import SPACE
+from tests.support.tracking_cases import fresh_database
+from tests.support.trec_folder import write_trec_folder
 from trainables.core.errors import WorkFailed
+from tune_cl.cli import main
 from tune_cl.ray import session as module
 from tune_cl.ray import workarounds
-from tune_cl.ray.session import ray_session
+from tune_cl.ray.environment import own_environment
+from tune_cl.ray.session import private_folder, ray_session
 
 
 @pytest.fixture
@@ -147,3 +157,70 @@ def test_a_session_within_a_session_is_that_one(
     with ray_session(None):
         assert "stays up" in capsys.readouterr().err
     assert begun
+
+
+# -- its folder, its token and keys ----------------------------------------------------------------------------------
+
+
+def test_rays_folder_is_its_users_alone_and_goes_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a killed search left goes with the next one; where the paths of sockets would be too long, it is in /tmp."""
+    monkeypatch.setattr(module, "LONGEST_PARENT", 1000)
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    dead, living = tmp_path / "tune_ray_999999999_x", tmp_path / f"tune_ray_{os.getpid()}_x"
+    for folder in (dead, living):
+        folder.mkdir()
+        os.utime(folder, (1.0, 1.0))
+    with private_folder() as folder:
+        assert folder.stat().st_mode & 0o777 == 0o700 and set(tmp_path.iterdir()) == {folder, living}
+    assert set(tmp_path.iterdir()) == {living}
+    monkeypatch.setattr(module, "LONGEST_PARENT", 4)
+    with private_folder() as folder:
+        assert folder.parent == Path("/tmp")
+
+
+def test_a_local_ray_has_a_token_whatever_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    with own_environment(local_ray=True):
+        token = os.environ["RAY_AUTH_TOKEN"]
+        assert len(token) == 64 and os.environ["RAY_AUTH_MODE"] == "token"
+        with own_environment(local_ray=True):
+            assert os.environ["RAY_AUTH_TOKEN"] == token
+    with own_environment():
+        assert "RAY_AUTH_TOKEN" not in os.environ and os.environ["RAY_AUTH_MODE"] == "disabled"
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "a" * 64)
+    with own_environment(local_ray=True):
+        assert os.environ["RAY_AUTH_TOKEN"] == "a" * 64
+
+
+NAMES = (
+    *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SECURITY_TOKEN", "AWS_SESSION_TOKEN", "HF_TOKEN"),
+    *("MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_USERNAME", "RAY_AUTH_TOKEN"),
+)
+MARK = "0123456789abcdef5ec2e7"
+
+
+@pytest.mark.slow
+def test_no_file_that_a_search_leaves_holds_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number, name in enumerate(NAMES):
+        monkeypatch.setenv(name, f"{MARK}{number:02d}")
+    monkeypatch.delenv("RAY_AUTH_TOKEN_PATH", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("MPLCONFIGDIR", mpl.get_configdir())  # the cache of fonts takes long to make
+    ray_folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    monkeypatch.setattr(module, "private_folder", lambda: nullcontext(ray_folder))
+    monkeypatch.chdir(tmp_path)
+    data = tiny_data(queries={"train": 12, "dev": 6, "test": 6}, candidates=4, turns=1)
+    write_trec_folder(data, tmp_path / "data")
+    (tmp_path / "toy.yaml").write_text(SPACE)
+    fresh_database(tmp_path / "runs")
+    assert (
+        main(["run", "toy.yaml", "--data", "data", "--storage", "runs", "--trials", "2", "--max-iterations", "2"]) == 0
+    )
+    monkeypatch.undo()
+    files = [path for top in (tmp_path, ray_folder) for path in top.rglob("*") if path.is_file()]
+    assert {"raylet.out", "mlflow.db", "journal.jsonl", "report.html"} <= {path.name for path in files}
+    assert [str(path) for path in files if MARK.encode() in path.read_bytes()] == []
+    assert not (tmp_path / "home" / ".ray").exists()
+    shutil.rmtree(ray_folder)

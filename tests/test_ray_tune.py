@@ -1,24 +1,61 @@
-"""What our adaptors remove from Ray's records, on Ray's own trial objects; no Ray runs."""
+"""A search behind Ray Tune's interfaces: results, checkpoints, and what Ray keeps of trials."""
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from ray.train._internal.session import _TrainingResult
-from ray.tune import Checkpoint
+from ray.tune import Checkpoint, ExperimentAnalysis
 from ray.tune.experiment import Trial
+from ray.tune.logger import TBXLoggerCallback
 
-from tune_cl.ray.tuner import CHECKPOINTS_PER_TRIAL, Deletions, _folder, _Recorder, _Rungs
-from tune_cl.search.driver import SearchDriver
+import tune_cl
+from tests.support.builders import tiny_data
+from tests.support.commands import SPACE
+from tests.support.tracking_cases import fresh_database
+from tests.support.trec_folder import write_trec_folder
+from trainables.core import storage
+from trainables.training.conclusion import RUN
+from tune_cl.process import stoppable
+from tune_cl.ray.tuner import Decisions, Order, Recorder, Session, background_deletion
+from tune_cl.search.trials import Trials
 
-pytestmark = pytest.mark.slow
+
+class Heard:
+    """What a search is told."""
+
+    def __init__(self, recorded: dict[str, list[str]] | None = None) -> None:
+        self.checkpoints: list[tuple[str, int, str]] = []
+        self.results: list[tuple[str, int]] = []
+        self.earlier = recorded or {}
+        self.broken: Exception | None = None
+
+    def recorded(self) -> dict[str, list[str]]:
+        return self.earlier
+
+    def unneeded(self) -> list[str]:
+        return []
+
+    def checkpoint(self, *told: Any) -> None:
+        self.checkpoints.append(told)
+
+    def result(self, trial: str, metrics: dict[str, Any]) -> bool:
+        if self.broken:
+            raise self.broken
+        self.results.append((trial, metrics["iteration"]))
+        return metrics["iteration"] < 2
 
 
-def trial(number: int) -> Any:
-    made = Trial("a trainable", stub=True, config={"trial": f"t{number:04d}", "run": {"seed": 1}})
-    made.evaluated_params = {"run/seed": 1}
+def session(folder: Path, heard: Heard, deleted: list[str]) -> Session:
+    return Session(cast(Trials, heard), lambda: 1, str(folder), deleted.append)
+
+
+def trial(number: int, checkpoint: str | None = None) -> Any:
+    config = {"trial": f"t{number:04d}", "checkpoint": checkpoint, "training.lr": 0.1, RUN: "{}"}
+    made = Trial("a trainable", stub=True, config=config)
+    made.evaluated_params = dict(config)
     return made
 
 
@@ -27,83 +64,116 @@ def reported(ray_trial: Any, count: int) -> None:
         ray_trial.update_last_result({"training_iteration": number, "dev_map": 0.5, "trial_id": ray_trial.trial_id})
 
 
-@pytest.fixture
-def rungs() -> _Rungs:
-    made = _Rungs()
-    made.alive = []
-    return made
+def test_each_result_is_heard_once_and_an_error_ends_the_search(tmp_path: Path) -> None:
+    heard = Heard()
+    shared = session(tmp_path, heard, [])
+    shared.names["ray-1"] = "t0001"
+    decisions, recorder = Decisions(shared), Recorder(shared)
+    assert [decisions("ray-1", {"iteration": at, "done": at == 3}) for at in (1, 2, 3)] == [False, True, True]
+    assert heard.results == [("t0001", 1), ("t0001", 2), ("t0001", 3)]
+    heard.broken = OSError("the disk is full")
+    assert not decisions("ray-1", {"iteration": 4})
+    heard.broken = None
+    assert not decisions("ray-1", {"iteration": 5}) and len(heard.results) == 3, "nothing is heard after an error"
+    with pytest.raises(OSError, match="the disk is full"):
+        recorder.on_step_end(1, [])
 
 
-def test_a_trial_that_has_ended_keeps_its_id_and_little_else(rungs: _Rungs) -> None:
-    ended, failed, running, new = map(trial, range(4))
-    for one in (ended, failed, running):
-        rungs.on_trial_add(None, one)
+def test_a_signal_whose_exception_was_lost_ends_the_search_at_rays_next_step(tmp_path: Path) -> None:
+    recorder = Recorder(session(tmp_path, Heard(), []))
+    with stoppable():
+        recorder.on_step_end(1, [])
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+        with pytest.raises(KeyboardInterrupt):
+            recorder.on_step_end(2, [])
+
+
+def test_two_checkpoints_are_kept_and_the_one_that_a_trial_began_with(tmp_path: Path) -> None:
+    """After a pause a trial is a new one to Ray, and a process that takes it over after a failure begins with the
+    checkpoint of the pause. Those of a copied search's original are nobody's."""
+    earlier = [str(tmp_path / str(number)) for number in range(3)]
+    heard, deleted = Heard({"t0000": ["/elsewhere/1", *earlier]}), list[str]()
+    recorder = Recorder(session(tmp_path, heard, deleted))
+    one = trial(0, checkpoint=earlier[1])
+    for number in range(3, 7):
+        one.update_last_result({"iteration": number, "training_iteration": number, "trial_id": one.trial_id})
+        recorder.on_checkpoint(number, [one], one, Checkpoint(str(tmp_path / str(number))))
+    assert [told[1] for told in heard.checkpoints] == [3, 4, 5, 6]
+    assert [Path(address).name for address in deleted] == ["0", "2", "3", "4"]
+    assert [Path(address).name for address in recorder.session.saved["t0000"]] == ["1", "5", "6"]
+
+
+def test_a_trial_that_has_ended_keeps_its_parameters_and_its_last_result() -> None:
+    order = Order()
+    ended, running, new = map(trial, range(3))
+    for one in (ended, running):
+        order.on_trial_add(None, one)
         reported(one, 12)
     ended.set_status(Trial.TERMINATED)
-    failed.set_status(Trial.ERROR)
-    running.set_status(Trial.RUNNING)
-    rungs.on_trial_add(None, new)
-    for number, one in enumerate((ended, failed)):
-        assert one.config == one._Trial__unresolved_config == {"trial": f"t{number:04d}"}
-        assert one.run_metadata.last_result == one.metric_analysis == one.evaluated_params == {}
-        assert one.experiment_tag == "" and one.run_metadata.checkpoint_manager.best_checkpoint_results == []
-        assert one.get_json_state()  # as Ray does for its snapshot at the end
-    assert running.config["run"] == {"seed": 1} and running.last_result["training_iteration"] == 12
-    assert rungs.alive == [new, running]
-    assert len({id(one.placement_group_factory) for one in (ended, failed, running, new)}) == 1
+    order.on_trial_add(None, new)
+    assert ended.config == {"trial": "t0000", "checkpoint": None, "training.lr": 0.1}
+    assert ended.last_result["dev_map"] == 0.5 and ended.metric_analysis == ended.evaluated_params == {}
+    assert ended.get_json_state()  # as Ray does for its snapshot at the end
+    assert running.config[RUN] and order.alive == [new, running]
+    assert len({id(one.placement_group_factory) for one in (ended, running, new)}) == 1
 
 
-class Told:
-    """The checkpoints that a search is told about."""
-
-    def __init__(self) -> None:
-        self.checkpoints: list[tuple[str, int, str]] = []
-
-    def checkpoint(self, *told: Any) -> None:
-        self.checkpoints.append(told)
-
-
-def test_a_trial_keeps_two_checkpoints_and_the_others_are_to_be_deleted(rungs: _Rungs, tmp_path: Path) -> None:
-    one, old, search = trial(0), Deletions(), Told()
-    rungs.on_trial_add(None, one)
-    recorder = _Recorder.beside(_Rungs.of(cast("SearchDriver", search), []), str(tmp_path), old)
-    for number in range(1, 6):
-        one.update_last_result({"training_iteration": number, "iteration": number, "trial_id": one.trial_id})
-        saved = Checkpoint(str(tmp_path / str(number)))
-        recorder.on_checkpoint(number, [one], one, saved)
-        one.run_metadata.checkpoint_manager.register_checkpoint(_TrainingResult(saved, {}))
-    assert [told[1] for told in search.checkpoints] == [1, 2, 3, 4, 5]
-    books = one.run_metadata.checkpoint_manager.best_checkpoint_results
-    assert [Path(kept.checkpoint.path).name for kept in books] == ["4", "5"] and len(books) == CHECKPOINTS_PER_TRIAL
-    assert [Path(old.get() or "").name for _ in range(old.qsize())] == ["1", "2", "3"]
-
-
-def test_of_a_trial_that_goes_on_the_checkpoint_of_the_pause_is_kept_too(rungs: _Rungs, tmp_path: Path) -> None:
-    """A process that takes the trial over after a failure begins with it."""
-    old, number, left = Deletions(), 0, []
-    recorder = _Recorder.beside(_Rungs.of(cast("SearchDriver", Told()), []), str(tmp_path), old)
-    for _ in range(3):  # each time as a new trial of Ray's
-        one = trial(0)
-        rungs.on_trial_add(None, one)
-        for _ in range(3):
-            number += 1
-            one.update_last_result({"training_iteration": number, "iteration": number, "trial_id": one.trial_id})
-            recorder.on_checkpoint(number, [one], one, Checkpoint(str(tmp_path / str(number))))
-            left.append([Path(address).name for _, address in recorder.checkpoints[one.config["trial"]]])
-    assert left == [
-        ["1"], ["1", "2"], ["2", "3"], ["3", "4"], ["3", "4", "5"], ["3", "5", "6"], ["6", "7"], ["6", "7", "8"],
-        ["6", "8", "9"],
-    ]  # fmt: skip
-    assert [Path(old.get() or "").name for _ in range(old.qsize())] == ["1", "2", "4", "3", "5", "7"]
-
-
-def test_a_trial_keeps_no_means_of_its_last_results(rungs: _Rungs) -> None:
+def test_a_trial_keeps_no_means_of_its_last_results() -> None:
     one = trial(0)
-    rungs.on_trial_add(None, one)
+    Order().on_trial_add(None, one)
     reported(one, 12)
     assert set(one.metric_analysis["dev_map"]) == {"max", "min", "avg", "last"}
 
 
-def test_a_trial_that_goes_on_has_a_folder_of_its_own() -> None:
-    first, again = trial(7), trial(7)
-    assert _folder(first).startswith("t0007-") and _folder(first) != _folder(again)
+def test_old_checkpoints_are_deleted_beside_the_search(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "state").touch()
+    with background_deletion() as delete:
+        for name in ("file/below", "gone", "old"):
+            delete(str(tmp_path / name))
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    [told] = caplog.messages
+    assert told.startswith(f"the old checkpoint {tmp_path}/file/below could not be deleted: ")
+
+
+def test_storage_that_hangs_delays_neither_the_end_nor_ctrl_c(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import threading
+
+    hangs = threading.Event()
+    monkeypatch.setattr(storage, "PATIENCE", 0.05)
+    monkeypatch.setattr(storage, "remove_folder", lambda address: hangs.wait(20))
+    with background_deletion() as delete:
+        delete("a")
+    with pytest.raises(KeyboardInterrupt), background_deletion() as delete:
+        delete("b")
+        raise KeyboardInterrupt
+    left = [thread for thread in threading.enumerate() if thread.name == "deletions"]
+    assert left and all(thread.daemon for thread in left)
+    hangs.set()
+
+
+@pytest.mark.slow
+def test_a_search_takes_rays_loggers_and_is_read_by_its_analysis(tmp_path: Path) -> None:
+    data = write_trec_folder(
+        tiny_data(queries={"train": 12, "dev": 6, "test": 6}, candidates=4, turns=1), tmp_path / "d"
+    )
+    (tmp_path / "toy.yaml").write_text(SPACE)
+    fresh_database(tmp_path / "runs")
+    searched = tune_cl.run(
+        str(tmp_path / "toy.yaml"), data=data, name="toy", trials=2, max_iterations=2, storage=tmp_path / "runs",
+        callbacks=[TBXLoggerCallback()], progress=False,
+    )  # fmt: skip
+    folder = tmp_path / "runs" / "toy" / "ray" / "session-1"
+    assert len(list(folder.glob("*/events.out.tfevents.*"))) == 2
+    analysis = ExperimentAnalysis(str(folder))
+    configs = {config["trial"]: config for config in analysis.get_all_configs().values()}
+    by_trial = searched.trials.set_index("trial_id")
+    assert set(configs) == set(by_trial.index)
+    assert {name: config["curriculum.pacing"] for name, config in configs.items()} == dict(
+        by_trial["curriculum.pacing"]
+    )
+    assert not any(isinstance(value, dict) for config in configs.values() for value in config.values())
+    table = analysis.dataframe(metric="dev_map", mode="max").set_index("config/trial")
+    assert dict(table["dev_map"]) == pytest.approx(dict(by_trial.dev))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -10,16 +11,16 @@ from ray import tune
 from ray.train._internal.session import _TrainingResult
 from ray.tune.result import DONE, SHOULD_CHECKPOINT
 
-from trainables.config.objective import AnyRun
+from trainables.config.objective import AnyRun, run_of
 from trainables.core.errors import UserError, WorkFailed
 from trainables.core.storage import delay_failure, earlier, fault_of, retry_on_fault
-from trainables.training.conclusion import Conclusion
+from trainables.training.conclusion import CONCLUSION, RUN, Conclusion
 from trainables.training.device import device_memory, forget_device_memory, limit_process, release
 from trainables.training.factory import AnyTraining, make_training, shared_for
 from trainables.training.objective import FunctionFailed, ObjectiveTraining
 from trainables.training.saves import Saves, resumed
 
-REPORTED, TRACE = "reported", "traceback"  # in a result: a function's metrics, as pairs; what it failed with
+REPORTED, TRACE = "reported", "traceback"  # in a result: a function's metrics; what it failed with
 
 
 class ClusterTrainable(tune.Trainable):
@@ -67,9 +68,9 @@ class ClusterTrainable(tune.Trainable):
 
 
 class RankerTrainable(ClusterTrainable):
-    """`config`: {run: a TrainingRun as a nested mapping, checkpoint: folder to resume from or None,
-    threads: int, gpu: how many GPUs, or what share of one, are reserved, conclusion: for a training of a confirmation,
-    where it leaves its ranker and which split that is applied to}.
+    """`config`: the keys of the training that are in force, flat; `run`: all of them as JSON; `checkpoint`: the folder
+    to resume from, or None; `threads`; `gpu`: how many GPUs, or what share of one, are reserved; `conclusion.*`: for a
+    training of a confirmation, where it leaves its ranker and which split that is applied to.
 
     `prepared`: PreparedData by `prepared_key`, or those of a function, from the object store. An actor is reused for
     trial after trial: data and text side stay, only the training is new.
@@ -100,8 +101,9 @@ class RankerTrainable(ClusterTrainable):
         self._drop()
 
     def _start(self, config: dict[str, Any]) -> None:
-        self.run: AnyRun = config["run"]
-        self.conclusion = Conclusion(**config["conclusion"]) if config.get("conclusion") else None
+        self.run: AnyRun = run_of(json.loads(config[RUN]))
+        concluding = {key.removeprefix(CONCLUSION): config[key] for key in config if key.startswith(CONCLUSION)}
+        self.conclusion = Conclusion(**concluding) if concluding else None
         limit_process(config["threads"], config.get("gpu", 0), on_cpu=self.run.on_cpu)
         forget_device_memory()
         self.notes: list[str] = []
@@ -170,7 +172,7 @@ class RankerTrainable(ClusterTrainable):
 
     def _reported(self, metrics: dict[str, float]) -> dict[str, Any]:
         """The metrics as a result holds them: a function's own names stand apart, for Ray's may be the same."""
-        return {REPORTED: list(metrics.items())} if isinstance(self.training, ObjectiveTraining) else dict(metrics)
+        return {REPORTED: dict(metrics)} if isinstance(self.training, ObjectiveTraining) else dict(metrics)
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         over = self.conclusion and self.training.finished

@@ -30,7 +30,7 @@ from tune_cl.process import versions
 from tune_cl.ray.concurrency import Concurrency, require_room
 from tune_cl.ray.nodes import PACKAGES
 from tune_cl.ray.session import ray_session
-from tune_cl.ray.tuner import run_trials
+from tune_cl.ray.tuner import Callbacks, run_trials
 from tune_cl.report.page import write_report
 from tune_cl.results import SearchResult
 from tune_cl.run_trainings import SeedTrainings, replicates_of
@@ -49,6 +49,7 @@ def start_search(
     search_folder: SearchFolder,
     address: str | None,
     panel: PanelKind = Panel,
+    callbacks: Callbacks = (),
 ) -> SearchResult:
     """Runs a new search to its end. Nothing is written if the data is bad, or if
     trials are to run on this machine and none fits. Raises ConfigError if the name has been taken in the meantime."""
@@ -64,7 +65,7 @@ def start_search(
             if journal.size:  # or since the check above
                 raise name_exists(search_folder)
             journal.append(_search_event(experiment, search_folder, inputs))
-            return _session(experiment, search_folder, journal, inputs, address, panel)
+            return _session(experiment, search_folder, journal, inputs, address, panel, callbacks)
     except Interrupted:
         raise
     except KeyboardInterrupt as error:
@@ -78,6 +79,7 @@ def resume_search(
     address: str | None,
     panel: PanelKind = Panel,
     objective: Objective | None = None,
+    callbacks: Callbacks = (),
 ) -> SearchResult:
     """Goes on with a search. One that is done only gets its tracking and report completed, without reading its data.
     `objective`: the function of a search that trains by one.
@@ -96,7 +98,7 @@ def resume_search(
         with search_folder.open() as journal:
             if journal.note:
                 say(journal.note)
-            return _session(experiment, search_folder, journal, inputs, address, panel)
+            return _session(experiment, search_folder, journal, inputs, address, panel, callbacks)
     except Interrupted:
         raise
     except KeyboardInterrupt as error:
@@ -114,6 +116,7 @@ def _session(
     inputs: Inputs | None,
     address: str | None,
     panel: PanelKind = Panel,
+    callbacks: Callbacks = (),
 ) -> SearchResult:
     """One session of a search, from its first event or from where the last session ended. `inputs`: None for a
     search that is done."""
@@ -127,7 +130,7 @@ def _session(
     try:
         state = replay(journal.events())
         if inputs:
-            state = _run(experiment, search_folder, journal, inputs, address, state, panel, writer.start)
+            state = _run(experiment, search_folder, journal, inputs, address, state, panel, writer.start, callbacks)
         if inputs or not report_is_current(search_folder, state):  # stopped earlier, between its end and its report
             write_report(search_folder, journal)
         cluster = None  # only tracking may be left, which needs no cluster
@@ -152,6 +155,7 @@ def _run(
     before: SearchState,
     panel: PanelKind,
     track: Callable[[], None],
+    callbacks: Callbacks = (),
 ) -> SearchState:
     """Runs trials until there are no more, then closes the search.
 
@@ -163,7 +167,7 @@ def _run(
     if not before.label_free:
         label_free = inputs.label_free("dev")
         journal.append(cast(LabelFreeEvent, {"event": "label_free", **label_free, "time": time.time()}))
-    with ray_session(address, search_folder.command("resume", address)):
+    with ray_session(address):
         track()
         trials, iterations = experiment.trials, experiment.base.run.training.max_iterations
         with panel(trials, iterations, before) as progress:
@@ -173,7 +177,7 @@ def _run(
             )
             search = SearchDriver(experiment, journal, concurrency(), artifacts, progress.update)
             place = str(search_folder.checkpoints), f"session-{search.state.sessions}"
-            run_trials(search, inputs.by_key, limits.resources, *place, concurrency)
+            run_trials(search, inputs.by_key, limits.resources, *place, concurrency, callbacks)
         if not search.ended_by:  # a budget that is used up
             _replicate(search, search_folder, journal, inputs, address, panel)
     _close(search, artifacts)
@@ -199,8 +203,7 @@ def _replicate(
         inputs.complete(address, noisy)
         if noisy:
             inputs.draw_noise([run.run for run in runs])
-    goes_on = search_folder.command("resume", address)
-    trainings = SeedTrainings(search_folder, state, experiment, journal, address, panel, goes_on)
+    trainings = SeedTrainings(search_folder, state, experiment, journal, address, panel)
     trainings.train([runs], inputs.by_key, f"seeds of {state.name}")
 
 

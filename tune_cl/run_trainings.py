@@ -49,7 +49,7 @@ def replicates_of(state: SearchState, experiment: Experiment, search_folder: Sea
 
 @dataclass
 class SeedTrainings:
-    """`goes_on`: the command with which the user goes on; `track` starts the thread of tracking once Ray has started;
+    """`track` starts the thread of tracking once Ray has started;
     `failed`: runs that failed, and why."""
 
     search_folder: SearchFolder
@@ -58,7 +58,6 @@ class SeedTrainings:
     journal: Journal
     address: str | None = None
     panel: PanelKind = Panel
-    goes_on: str = ""
     track: Callable[[], None] = lambda: None
     failed: list[tuple[SeedRun, str]] = field(default_factory=list)
 
@@ -97,7 +96,7 @@ class SeedTrainings:
             shown,
             panel.update,
         )
-        with ray_session(self.address, self.goes_on), panel:
+        with ray_session(self.address), panel:
             self.track()
             concurrency = Concurrency(
                 search.resources, search.max_concurrent, self.address is not None, say, base.on_cpu

@@ -206,7 +206,7 @@ def local_trainer() -> Iterator[type[LocalTrainer]]:
     """The trainer that stands in for Ray; MLflow is left out."""
 
     @contextmanager
-    def no_ray(address: str | None, goes_on: str = "") -> Iterator[None]:
+    def no_ray(address: str | None) -> Iterator[None]:
         yield
 
     with pytest.MonkeyPatch.context() as patch:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 from tests.support.builders import tiny_data
 from tests.support.trec_folder import write_trec_folder
 from trainables.config.keys import TrainingRun
+from trainables.config.objective import AnyRun, run_of
+from trainables.training.conclusion import RUN
 
 
 def tiny_trial(folder: Path, **reserved: float) -> dict[str, Any]:
@@ -20,4 +23,13 @@ def tiny_trial(folder: Path, **reserved: float) -> dict[str, Any]:
             "training": {"batch_size": 8, "batches_per_iteration": 2, "max_iterations": 4},
         }
     )
-    return {"trial": "t0001", "run": run, "checkpoint": None, "threads": 1} | reserved
+    return config_of(run) | reserved
+
+
+def config_of(run: AnyRun, threads: int = 1, gpu: float = 0) -> dict[str, Any]:
+    return {"trial": "t0001", "checkpoint": None, "threads": threads, "gpu": gpu, RUN: json.dumps(run.model_dump())}
+
+
+def run_in(config: dict[str, Any]) -> Any:
+    """The training of a trial's configuration."""
+    return run_of(json.loads(config[RUN]))

@@ -38,7 +38,7 @@ class Toy(tune.Trainable):
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         self.trial, self.done = new_config["trial"], 0
-        self.iterations = new_config["run"].training.max_iterations
+        self.iterations = new_config["training.max_iterations"]
         begun = Path(self.folder) / f"{self.trial}.begun"
         if self.fault == "killed between" and not begun.exists():
             begun.touch()

@@ -9,7 +9,7 @@ reported.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from trainables.training.progress import Progress
 from trainables.training.saves import DAMAGED
 
 RANKER, TRAINING, RESULT = "ranker", "training.json", "result.json"
+RUN = "run"  # in the configuration of a Ray trial: all keys of its training, as JSON
+CONCLUSION = "conclusion."  # there: the prefix of the fields of a Conclusion
 
 
 @dataclass(frozen=True)
@@ -28,10 +30,6 @@ class Conclusion:
 
     folder: str
     split: str
-
-    def as_config(self) -> dict[str, str]:
-        """What Ray passes on."""
-        return asdict(self)
 
     def is_trained(self) -> bool:
         """Whether an earlier confirmation has trained the ranker, whatever it has been applied to."""

@@ -20,7 +20,7 @@ from tune_cl.history.search_folder import (
 from tune_cl.history.state import SearchState, replay
 from tune_cl.history.tracking_uri import masked
 from tune_cl.process import loading
-from tune_cl.ray.access import RayOptions
+from tune_cl.ray.address import require_cluster
 from tune_cl.results import Effects, Plan, SearchResult, Verdict
 from tune_cl.search.progress_panel import PanelKind
 from tune_cl.search_result import BEST_RANKER, is_complete, recorded_result, recorded_view, rows_of, trials_of
@@ -29,6 +29,8 @@ from tune_cl.verdict.files import last_verdict
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from tune_cl.ray.tuner import Callbacks
 
 
 class Search:
@@ -126,13 +128,14 @@ class Search:
         self,
         address: str | None = None,
         progress: bool = True,
-        allow_open_ray: bool = False,
         objective: Function | Objective | None = None,
+        callbacks: Callbacks = (),
     ) -> Search:
         """Goes on after a stop, a crash or a kill; nothing finished is done again. Of a finished search only the report
         and MLflow's records are completed. `objective`: the function of a search that trains by one, if this is not
-        what `run` returned. Returns this search. Raises what `tune_cl.run` raises."""
-        with self._working(progress, objective, address, allow_open_ray) as panel:
+        what `run` returned; `callbacks`: of Ray Tune, as for `run`. Returns this search. Raises what
+        `tune_cl.run` raises."""
+        with self._working(progress, objective, address) as panel:
             if self.finished:
                 if is_complete(self.search_folder, self._state):
                     return self
@@ -140,17 +143,17 @@ class Search:
             with loading():
                 from tune_cl.run_search import resume_search
 
-            self._result = resume_search(self.search_folder, address, panel, self._objective)
+            self._result = resume_search(self.search_folder, address, panel, self._objective, callbacks)
         return self
 
     @contextmanager
     def _working(
-        self, progress: bool, objective: Function | Objective | None, address: str | None, allow_open_ray: bool
+        self, progress: bool, objective: Function | Objective | None, address: str | None
     ) -> Iterator[PanelKind]:
         """Like `working`, for trainings by this function, which is kept, on the Ray at this address."""
         with working(progress, local_ray=address is None) as panel:
             self._objective = objective_of(objective) if objective is not None else self._objective
-            RayOptions(address=address, allow_open_ray=allow_open_ray).require()
+            require_cluster(address)
             self._result, self.address = None, address
             yield panel
 
@@ -162,7 +165,6 @@ class Search:
         split: str = "test",
         address: str | None = None,
         progress: bool = True,
-        allow_open_ray: bool = False,
         objective: Function | Objective | None = None,
     ) -> Verdict:
         """Selects a champion among the `top` best configurations of each arm on dev (None: 3, or 2 after fewer than 12
@@ -178,7 +180,7 @@ class Search:
         Raises ConfigError for values that make no sense, DataError if the data has changed, WorkFailed if too many
         trainings failed, Interrupted (a KeyboardInterrupt) when stopped: the same call goes on.
         """
-        with self._working(progress, objective, address, allow_open_ray) as panel:
+        with self._working(progress, objective, address) as panel:
             with loading():
                 from tune_cl.verdict.confirm import Request, confirm_search
 
@@ -199,7 +201,6 @@ class Search:
         split: str = "test",
         address: str | None = None,
         progress: bool = True,
-        allow_open_ray: bool = False,
         objective: Function | Objective | None = None,
     ) -> Effects:
         """What curricula change over all matched pairs of a curriculum and its twin, no winner chosen. Without `seeds`:
@@ -212,7 +213,7 @@ class Search:
             from tune_cl.verdict.pairs import recorded_effects  # imports SciPy
 
             return recorded_effects(self.search_folder)
-        with self._working(progress, objective, address, allow_open_ray) as panel:
+        with self._working(progress, objective, address) as panel:
             with loading():
                 from tune_cl.verdict.effects import EffectsRequest, measure_effects
 

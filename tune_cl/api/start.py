@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trainables.config.function import Function, Objective, objective_of
 from trainables.core.plugins import Names, load_plugins
@@ -16,7 +17,10 @@ from tune_cl.experiment.paths import in_any_folder
 from tune_cl.history.search_folder import DEFAULT_STORAGE, SearchFolder, new_search_folder
 from tune_cl.history.tracking_uri import resolve_tracking_uri
 from tune_cl.process import loading
-from tune_cl.ray.access import RayOptions
+from tune_cl.ray.address import require_cluster
+
+if TYPE_CHECKING:
+    from tune_cl.ray.tuner import Callbacks
 
 
 def run(
@@ -32,9 +36,9 @@ def run(
     address: str | None = None,
     overrides: Overrides | None = None,
     progress: bool = True,
-    allow_open_ray: bool = False,
     objective: Function | Objective | None = None,
     plugins: Names = (),
+    callbacks: Callbacks = (),
 ) -> Search:
     """Runs a search to its end, as `tune-cl run` does.
 
@@ -54,6 +58,7 @@ def run(
     objective       a training function `(config, trial)` of your own (trial: ObjectiveTrial), in place of our rankers;
                     its keys are `parameters.*`
     plugins         files and modules with parts of one's own, one or several
+    callbacks       of Ray Tune, such as its loggers for TensorBoard, W&B or Aim
 
     Raises ConfigError or DataError with all problems before anything is written, WorkFailed if no trial gave a value,
     Interrupted (a KeyboardInterrupt) when stopped: `Search.resume` goes on.
@@ -61,16 +66,15 @@ def run(
     load_plugins(plugins)
     function = objective_of(objective) if objective else None
     asked = SpaceOptions(ranker=ranker, trials=trials, max_iterations=max_iterations, seed=seed)
-    cluster = RayOptions(address=address, allow_open_ray=allow_open_ray)
     with working(progress, local_ray=address is None) as panel:
         options = replace(asked, data=as_source(data))
         experiment = in_any_folder(requested_experiment(space, options, overrides or {}, function))
         search_folder = _new_folder(str(storage), name, experiment, tracking_uri)
-        cluster.require()
+        require_cluster(address)
         with loading():  # only after the input is checked
             from tune_cl.run_search import start_search
 
-        search = Search(search_folder, start_search(experiment, search_folder, address, panel), function)
+        search = Search(search_folder, start_search(experiment, search_folder, address, panel, callbacks), function)
     search.address = address
     return search
 

@@ -50,9 +50,6 @@ TrackingUri = Annotated[
 Address = Annotated[
     str | None, typer.Option(metavar="HOST:PORT", help="of a Ray cluster: auto, or host:port (default: a local Ray)")
 ]
-OpenRay = Annotated[
-    bool, typer.Option("--allow-open-ray", help="start a local Ray even if RAY_AUTH_MODE opens it to everybody")
-]
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="override a configuration key; VALUE is YAML; repeatable"),
@@ -107,7 +104,6 @@ def run(
     storage: Storage = DEFAULT_STORAGE,
     tracking_uri: TrackingUri = None,
     address: Address = None,
-    allow_open_ray: OpenRay = False,
     overrides: Overrides = None,
 ) -> Any:
     """Search a space of curricula and rankers.
@@ -123,7 +119,7 @@ def run(
 
     return run(
         space, data, ranker, name, trials, max_iterations, seed, storage, tracking_uri, address, overrides,
-        allow_open_ray=allow_open_ray, objective=_function(objective),
+        objective=_function(objective),
     )  # fmt: skip
 
 
@@ -134,7 +130,6 @@ def resume(
     storage: Storage = DEFAULT_STORAGE,
     tracking_uri: TrackingUri = None,
     address: Address = None,
-    allow_open_ray: OpenRay = False,
 ) -> Any:
     """Continue a search after a stop, crash or kill.
 
@@ -145,7 +140,7 @@ def resume(
     MLflow lacks is sent.
     """
     search = _search(name, storage, tracking_uri)
-    given = {"address": address, "allow_open_ray": allow_open_ray, "objective": _function(objective)}
+    given = {"address": address, "objective": _function(objective)}
     return search.resume(**given)
 
 
@@ -167,7 +162,6 @@ def confirm(
     storage: Storage = DEFAULT_STORAGE,
     tracking_uri: TrackingUri = None,
     address: Address = None,
-    allow_open_ray: OpenRay = False,
 ) -> Any:
     """The verdict: did a curriculum beat plain training?
 
@@ -189,7 +183,7 @@ def confirm(
     asked = {"top": top, "trials": chosen, "split": split}
     if plan:
         return search.plan(**asked)
-    given = {"address": address, "allow_open_ray": allow_open_ray, "objective": _function(objective)}
+    given = {"address": address, "objective": _function(objective)}
     return search.confirm(seeds=seeds, **asked, **given)
 
 
@@ -204,7 +198,6 @@ def effects(
     storage: Storage = DEFAULT_STORAGE,
     tracking_uri: TrackingUri = None,
     address: Address = None,
-    allow_open_ray: OpenRay = False,
 ) -> Any:
     """What curricula change over all pairs of a search.
 
@@ -219,7 +212,7 @@ def effects(
     if split and seeds is None:
         raise ConfigError(Problem("--split", "without --seeds", "--seeds 2 --split test; or neither"))
     search = _search(name, storage, tracking_uri)
-    given = {"address": address, "allow_open_ray": allow_open_ray, "objective": _function(objective)}
+    given = {"address": address, "objective": _function(objective)}
     return search.effects(seeds=seeds, split=split or "test", **given)
 
 

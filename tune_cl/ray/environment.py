@@ -8,11 +8,11 @@ starts: threads of ours begin after that.
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tune_cl.process import environment
-from tune_cl.ray.access import TOKEN_PATH, own_token_path
 
 RAY = {
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # no CSV, JSON and TensorBoard files: the journal has everything
@@ -25,6 +25,7 @@ RAY = {
     "RAY_DEDUP_LOGS": "0",
     "RAY_IGNORE_UNHANDLED_ERRORS": "1",  # no traceback of a trial that nobody waits for
 }
+WAITING = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0"}  # threads that wait leave their core to other trials
 MLFLOW = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # MLflow's blind retries create runs twice; the writer looks first
@@ -34,14 +35,22 @@ MLFLOW = {
 MLFLOW_TOKEN = "MLFLOW_TRACKING_TOKEN"
 
 
+AUTH_MODE, TOKEN, TOKEN_PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
+
+
 @contextmanager
 def own_environment(local_ray: bool = False) -> Iterator[None]:
     """Sets our variables, but none that the user has set, and removes them at the end. Within another one, nothing.
-    `local_ray`: whether the work may start a Ray here, which finds its token by one of them."""
-    values = RAY | MLFLOW
-    if local_ray and (token := own_token_path()):
-        values |= {TOKEN_PATH: str(token)}
+
+    `local_ray`: whether the work may start a Ray here. Others can reach it over the network, so that it asks for a
+    token, whatever mode the user has set: the user's, or one that only the environment of its processes holds.
+    """
+    values = RAY | MLFLOW | WAITING
+    if local_ray and TOKEN_PATH not in os.environ:
+        values[TOKEN] = secrets.token_hex(32)
     values = {name: value for name, value in values.items() if name not in os.environ}
+    if local_ray:
+        values[AUTH_MODE] = "token"
     if given := os.environ.get(MLFLOW_TOKEN):
         values[MLFLOW_TOKEN] = given.strip()  # of the end of a line, which no header may hold
     with environment(values):

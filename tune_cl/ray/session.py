@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import logging
+import os
+import shutil
 import signal
 import sys
+import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from shlex import quote
 from typing import Any
 
+import psutil
 import ray
 import torch
 
@@ -19,10 +24,8 @@ from trainables.core.machine import usable_cpus
 from trainables.core.plugins import Sent, sent
 from trainables.core.prose import phase, say
 from tune_cl.process import NOT_IN_TIME, load, only_errors_logged, stop_if_asked
-from tune_cl.ray.access import ray_folder, require_token
 from tune_cl.ray.environment import own_environment
 from tune_cl.ray.nodes import require_plugins_on_nodes
-from tune_cl.ray.watch import Watch, watching
 from tune_cl.ray.workarounds import (
     deferred_signals,
     fewer_processes,
@@ -33,10 +36,14 @@ from tune_cl.ray.workarounds import (
 )
 
 SLOW = "timed out during startup"  # in what Ray says where its start takes too long
-NO_IDLE_WORKERS = {  # Ray starts a Python process for each CPU beforehand, which no actor of ours gets
-    "enable_worker_prestart": False,
+SYSTEM = {
+    "enable_worker_prestart": False,  # Ray starts a Python process for each CPU beforehand, which no actor of ours gets
     "prestart_worker_first_driver": False,
+    "worker_niceness": 0,  # beside other work on the machine, trials get their share
 }
+PREFIX = "tune_ray"  # not that of cluster.local.yaml's folder, whose processes are ended by its name
+ENDS = 60.0  # seconds in which Ray's processes end once their driver was killed
+LONGEST_PARENT = 14  # bytes: the path of a Unix socket has 107 at most, and Ray's below its folder takes the rest
 
 
 def this_machine() -> dict[str, int]:
@@ -45,12 +52,32 @@ def this_machine() -> dict[str, int]:
     return {"CPU": usable_cpus(), "GPU": torch.cuda.device_count()}
 
 
+@contextmanager
+def private_folder() -> Iterator[Path]:
+    """A folder for a local Ray's files that only this user can enter: Ray makes its own folders writable for everybody.
+    It is removed at the end; so are those of searches that were killed."""
+    parent = Path(os.environ.get("RAY_TMPDIR") or tempfile.gettempdir())
+    if len(os.fsencode(parent)) > LONGEST_PARENT:
+        parent = Path("/tmp")
+    for left in parent.glob(f"{PREFIX}_*_*"):
+        owner, status = left.name.split("_")[2], left.lstat()
+        is_old = time.time() - status.st_mtime > ENDS  # before, processes of Ray's would make it again, open to all
+        if is_old and owner.isdecimal() and status.st_uid == os.getuid() and not psutil.pid_exists(int(owner)):
+            shutil.rmtree(left, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}_{os.getpid()}_", dir=parent))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def local_options(folder: Path) -> dict[str, Any]:
     """Options of `ray.init` for a local Ray that writes to the folder; a cluster has its own settings."""
     resources = this_machine()
     options = {"include_dashboard": False, "num_cpus": resources["CPU"], "num_gpus": resources["GPU"]}
-    options |= {"_temp_dir": str(folder), "_system_config": NO_IDLE_WORKERS}
-    if (python := quote(sys.executable)) == sys.executable:
+    options |= {"_temp_dir": str(folder), "_system_config": SYSTEM}
+    python = quote(sys.executable)
+    if python == sys.executable:
         return options
     return options | {"runtime_env": {"py_executable": python}}  # Ray puts it unquoted into a line of shell
 
@@ -100,64 +127,53 @@ def _opened() -> Iterator[None]:
 
 
 @contextmanager
-def ray_session(address: str | None, goes_on: str = "") -> Iterator[None]:
-    """Connects to a cluster, which keeps running afterwards, or starts and ends a local Ray. One that
-    the user has started in this process is used and left running. Within another session: that one. Its processes load
-    the plug-ins of this one; raises WorkFailed naming a node that cannot. `goes_on`: the command with which the user
-    goes on if a local Ray loses one of its processes. Threads of ours start within it (tune_cl.ray.environment)."""
+def ray_session(address: str | None) -> Iterator[None]:
+    """Connects to a cluster, which keeps running afterwards, or starts and ends a local Ray. One that the user has
+    started in this process is used and left running. Within another session: that one. Its processes load the plug-ins
+    of this one; raises WorkFailed naming a node that cannot. Threads of ours start within it
+    (tune_cl.ray.environment)."""
     stop_if_asked()
     if _open:
         yield
         return
-    with ExitStack() as local:
-        local.enter_context(own_environment(local_ray=address is None))
-        local.enter_context(only_errors_logged("ray", "ray.tune"))
+    with ExitStack() as around:
+        around.enter_context(own_environment(local_ray=address is None))
+        around.enter_context(only_errors_logged("ray", "ray.tune"))
         if ray.is_initialized():
             use_present_ray(address)
-            with _opened():
-                yield
+            around.enter_context(_opened())
+            yield
             return
-        options: dict[str, Any] = {}
-        if not address:
-            folder = local.enter_context(ray_folder())
-            local.callback(reread_token)
-            require_token()
+        options: dict[str, Any] = {"address": address}
+        if not address:  # "local": without an address Ray would join any cluster that runs on this machine
+            options = {"address": "local", **local_options(around.enter_context(private_folder()))}
+            around.callback(reread_token)
             reread_token()
-            options = local_options(folder)
-            local.enter_context(fewer_processes())
+            around.enter_context(fewer_processes())
         doing = "connecting to Ray" if address else "starting Ray"
-        watch = local.enter_context(watching(goes_on))
-        with phase(doing), deferred_signals() as pending, own_process_groups(watch.add):
-            _start(
-                watch,
-                address=address or "local",  # without an address Ray would join any cluster that runs on this machine
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-                configure_logging=True,
-                **with_plugins(options),
-            )
-        watch.started()
-        try:
-            for number in pending:
-                signal.raise_signal(number)
-            if sent():
-                require_plugins_on_nodes()
-            with _opened():
-                yield
-        finally:
-            watch.forget()
-            with restored_sigterm(), no_garbage_collection():
-                ray.shutdown()
+        with phase(doing), deferred_signals() as pending, own_process_groups():
+            _start(**with_plugins(options))
+        around.callback(_shutdown)
+        for number in pending:
+            signal.raise_signal(number)
+        if sent():
+            require_plugins_on_nodes()
+        around.enter_context(_opened())
+        yield
 
 
-def _start(watch: Watch, **options: Any) -> None:
+def _shutdown() -> None:
+    with restored_sigterm(), no_garbage_collection():
+        ray.shutdown()
+
+
+def _start(**options: Any) -> None:
     """Starts Ray, once more if that takes too long. Raises WorkFailed if it does again."""
     for again in (True, False):
         try:
-            ray.init(**options)
+            ray.init(log_to_driver=False, logging_level=logging.ERROR, configure_logging=True, **options)
             return
         except Exception as error:
-            watch.forget()
             if SLOW not in str(error):
                 raise
             busy = f"{NOT_IN_TIME} ({load()})"

@@ -6,15 +6,16 @@ from __future__ import annotations
 import gc
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
 from typing import Any
 
 from ray._private import services
 from ray._private import utils as ray_utils
 from ray._private.node import Node
-from ray._raylet import AuthenticationTokenLoader  # pyright: ignore[reportAttributeAccessIssue] - compiled
+from ray._raylet import AuthenticationTokenLoader, Config  # pyright: ignore[reportAttributeAccessIssue] - compiled
 from ray.air.execution._internal.actor_manager import RayActorManager
 from ray.exceptions import OutOfMemoryError, RayActorError
 from ray.tune.execution import class_cache
@@ -62,32 +63,26 @@ def deferred_signals() -> Iterator[list[int]]:
 
 
 def reread_token() -> None:
-    """Around a local Ray with a token of its own: Ray reads its token again.
+    """Around a local Ray with a token of its own: Ray reads again whether it asks for a token, and which.
 
-    Defect: it keeps the token that it has once read. If the home holds none, a later `ray.init` of the user takes that
-    for one which its processes will find, writes none, and they die. A token that has changed is not seen either.
+    Defect: it keeps what it has read as it was imported, or first needed. If the home holds no token, a later
+    `ray.init` of the user takes ours for one which its processes will find, writes none, and they die.
     Test: test_an_interrupted_search_goes_on_and_leaves_nothing_behind.
     """
+    Config.initialize("")
     AuthenticationTokenLoader.instance().reset_cache()
 
 
 @contextmanager
-def own_process_groups(started: Callable[[Any, Any], None]) -> Iterator[None]:
-    """Around `ray.init`: gives each of Ray's processes a process group of its own. `started` is called with each one's
-    Popen and command.
+def own_process_groups() -> Iterator[None]:
+    """Around `ray.init`: gives each of Ray's processes a process group of its own.
 
     Defect: a signal to a whole job, such as Ctrl-C, also ends the raylet, and Ray may then end the driver with status 1
     before it has saved anything. If the driver is killed, Ray's processes still end with it (prctl).
     Test: test_stopped_and_killed_and_resumed_gives_the_numbers_of_an_unbroken_search.
     """
     original = services.ConsolePopen
-
-    def popen(command: Any, *arguments: Any, **options: Any) -> Any:
-        process = original(command, *arguments, process_group=0, **options)
-        started(process, command)
-        return process
-
-    services.ConsolePopen = popen
+    services.ConsolePopen = partial(original, process_group=0)
     try:
         yield
     finally:
@@ -197,31 +192,19 @@ def disable_running_means(trial: Any) -> None:
     trial.run_metadata._n_steps = ()
 
 
-def trim_records(trial: Any, checkpoints: int) -> None:
-    """Drops Ray's records of a trial's older checkpoints; keeps `checkpoints`, including the one about to be recorded.
+def shrink(trial: Any, *keys: str) -> None:
+    """Drops what Ray stores of an ended trial beside its parameters and its last result: these keys of its
+    configuration, means of its metrics, and its checkpoints.
 
-    Defect: with `num_to_keep`, Ray deletes checkpoints in the driver's loop, which stalls when the storage hangs, and
-    writes a snapshot of all trials whenever one trial has saved that often.
-    Test: test_a_trial_keeps_two_checkpoints_and_the_others_are_to_be_deleted.
+    Defect: Ray keeps all that of every trial; thousands of trials fill the memory.
+    Test: test_a_trial_that_has_ended_keeps_its_parameters_and_its_last_result.
     """
-    records = trial.run_metadata.checkpoint_manager.best_checkpoint_results
-    del records[: max(0, len(records) - checkpoints + 1)]
-
-
-def shrink(trial: Any) -> None:
-    """Drops what Ray stores of an ended trial, all of which is in the journal.
-
-    Defect: Ray keeps configuration, results and checkpoints of every trial; thousands of trials fill the memory.
-    Test: test_a_trial_that_has_ended_keeps_its_id_and_little_else.
-    """
-    trial.config = trial._Trial__unresolved_config = {"trial": trial.config["trial"]}
-    trial.evaluated_params, trial.experiment_tag = {}, ""
+    for key in keys:
+        trial.config.pop(key, None)
+    trial._Trial__unresolved_config, trial.evaluated_params = trial.config, {}
     metadata = trial.run_metadata
-    metadata.last_result, metadata.metric_analysis, metadata.metric_n_steps = {}, {}, {}
-    checkpoints = metadata.checkpoint_manager
-    checkpoints.best_checkpoint_results.clear()
-    if latest := checkpoints.latest_checkpoint_result:  # a trial that failed before its first has none
-        latest.metrics = {}
+    metadata.metric_analysis, metadata.metric_n_steps = {}, {}
+    metadata.checkpoint_manager.best_checkpoint_results.clear()
 
 
 def withhold_aws_keys() -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from trainables.config.objective import AnyRun
 from trainables.core.files import write_text
-from trainables.training.conclusion import Conclusion
+from trainables.training.conclusion import CONCLUSION, RUN, Conclusion
 
 WAIT, FINISHED = "wait", "finished"  # in place of a plan: none right now, none any more
 TRACEBACK = "traceback.txt"  # of a user's function, in the folder of its trial
@@ -28,8 +29,11 @@ class Plan:
     conclusion: Conclusion | None = None
 
     def as_config(self) -> dict[str, Any]:
-        """What the trainable and Ray's callbacks get."""
-        return {**vars(self), "conclusion": self.conclusion and self.conclusion.as_config()}
+        """What the trainable and Ray's callbacks get: the keys in force, flat, and OURS."""
+        ours = {"trial": self.trial, "checkpoint": self.checkpoint, "threads": self.threads, "gpu": self.gpu}
+        conclusion = asdict(self.conclusion) if self.conclusion else {}
+        ours |= {f"{CONCLUSION}{key}": value for key, value in conclusion.items()}
+        return {**self.run.in_force(), **ours, RUN: json.dumps(self.run.model_dump())}
 
 
 class Trials(Protocol):
@@ -42,7 +46,7 @@ class Trials(Protocol):
         ...
 
     def result(self, trial: str, metrics: dict[str, Any]) -> bool:
-        """Takes in a result, perhaps a second time; returns whether the trial may go on."""
+        """Takes in a result; returns whether the trial may go on."""
         ...
 
     def note(self, trial: str, text: str) -> None:

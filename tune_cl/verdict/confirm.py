@@ -148,9 +148,7 @@ def confirm_search(
             writer = MlflowWriter(journal, search_folder.tracking_uri)
             closing.callback(lambda: finish(writer, command))
             failed: list[tuple[SeedRun, str]] = course.failed
-            trainings = SeedTrainings(
-                search_folder, state, experiment, journal, address, panel, command, writer.start, failed
-            )
+            trainings = SeedTrainings(search_folder, state, experiment, journal, address, panel, writer.start, failed)
             title = f"confirm {state.name}"
             trainings.train(course.rounds(), inputs.by_key, title, course.most_trainings(), "trainings at most")
             verdict, frame = decide(course, inputs)

@@ -150,7 +150,7 @@ def measure_effects(
             say(f"{counted(len(pairs.pairs), 'pair')}, {seeds}: {counted(len(pairs.in_order), 'training')} in all")
             writer = MlflowWriter(journal, search_folder.tracking_uri)
             closing.callback(lambda: finish(writer, command))
-            trainings = SeedTrainings(search_folder, state, experiment, journal, address, panel, command, writer.start)
+            trainings = SeedTrainings(search_folder, state, experiment, journal, address, panel, writer.start)
             trainings.train([pairs.in_order], inputs.by_key, f"effects {state.name}")
             effects = pairs.effects(trainings.failed, inputs.clusters(request.split))
             write_text(effects_file(search_folder.folder, request.split), effects.model_dump_json(indent=1))

@@ -1,0 +1,129 @@
+"""A signal stops a command also where a library swallows the exception that it raises."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from trainables.training import saves
+from tune_cl import run_training as train
+from tune_cl.process import SIGNALS, at_terminal, stop_if_asked, stoppable
+from tune_cl.ray import concurrency as places
+from tune_cl.ray import session
+from tune_cl.ray.concurrency import first_ended
+from tune_cl.ray.session import ray_session
+
+
+@pytest.fixture(autouse=True)
+def handlers() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under `nohup` it is ignored
+    yield
+    for number, heard in before.items():
+        signal.signal(number, heard)
+
+
+def swallowed(number: int) -> None:
+    with suppress(BaseException):  # as `try: import x` with a bare `except:` does
+        signal.raise_signal(number)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_raises_and_is_remembered(number: int) -> None:
+    with stoppable():
+        stop_if_asked()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(number)
+        swallowed(number)
+        with pytest.raises(KeyboardInterrupt):
+            stop_if_asked()
+
+
+def test_what_is_said_to_a_closed_terminal_goes_nowhere() -> None:
+    """Before SIGHUP is heard, too: an error there would look like a fault of the disk."""
+    outside, inside = os.openpty()
+    with os.fdopen(inside, "w") as stream:
+        shown = at_terminal(stream)
+        print("seen", file=shown)
+        assert os.read(outside, 100).rstrip() == b"seen"
+        os.close(outside)
+        with pytest.raises(OSError, match="Input/output"):
+            os.write(inside, b"lost")
+        print("lost", file=shown)
+        shown.flush()
+
+
+def test_a_signal_that_is_ignored_stays_so() -> None:
+    """As SIGHUP under `nohup`, and Ctrl-C in what a shell started in the background."""
+    for number in (signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+    with stoppable():
+        for number in (signal.SIGHUP, signal.SIGINT):
+            signal.raise_signal(number)
+        stop_if_asked()
+
+
+def test_ray_is_not_started_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session.ray, "init", lambda **_: pytest.fail("started"))
+    with stoppable():
+        swallowed(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt), ray_session(None):
+            pass
+
+
+class AtItsEnd:
+    """Does something while it is collected, when an exception reaches nobody."""
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        self.act = act
+
+    def __del__(self) -> None:
+        self.act()
+
+
+def test_a_signal_while_an_object_is_collected_is_heard_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda lost: told.append(lost.exc_type))
+    with stoppable():
+        AtItsEnd(lambda: 1 / 0)
+        AtItsEnd(lambda: signal.raise_signal(signal.SIGTERM))
+        with pytest.raises(KeyboardInterrupt):
+            stop_if_asked()
+    AtItsEnd(lambda: int("one"))
+    assert told == [ZeroDivisionError, ValueError]
+
+
+def test_a_wait_for_tasks_ends_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter([([], []), ([], ["a task that has ended"])])
+    monkeypatch.setattr(places.ray, "wait", lambda *_, **__: next(answers))
+    monkeypatch.setattr(places, "alive_nodes", list)
+    with stoppable(), pytest.raises(KeyboardInterrupt):
+        first_ended([], cast(places.Capacity, lambda _: swallowed(signal.SIGTERM)))
+
+
+def test_a_training_ends_at_its_next_iteration_then(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    training = SimpleNamespace(iteration=0, finished=False, pop_notes=lambda: swallowed(signal.SIGTERM) or ())
+    monkeypatch.setattr(saves, "iterations", lambda *_: iter([{}, {}]))
+    monkeypatch.setattr(train, "_progress", lambda *_: "")
+    with stoppable(), pytest.raises(KeyboardInterrupt):
+        train._train(cast(Any, training), tmp_path)
+
+
+def test_the_next_command_begins_unasked() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with stoppable():
+        swallowed(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGTERM) is before
+    stop_if_asked()
+    with stoppable():
+        stop_if_asked()
