@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from trainables.core.cache import digest_of
 from trainables.core.errors import DataError, Problem
@@ -22,7 +24,10 @@ from trainables.data.forms import HUB, IR_DATASETS, READERS, Form, reader_for
 from trainables.data.labels import with_training_labels
 from trainables.data.settings import DataConfig
 
-_FORMAT = 6  # raise it when a form or the store would give other columns for the same files
+if TYPE_CHECKING:
+    from trainables.data.tables import Reading, Tables
+
+_FORMAT = 7  # raise it when a form or the store would give other columns for the same files
 DOCSTRINGS = "docstrings"
 ELSEWHERE = {
     DOCSTRINGS: (
@@ -135,23 +140,46 @@ def _load_folder(folder: Path, config: DataConfig) -> RankingData:
     name = reader_for(folder)
     form = READERS[name]
     files = form.files_of(folder)
-    digest = _folder_digest(name + source_of(READERS.entries[name]), folder, files, config)
-    key = digest_of(digest, "strict") if config.strict else digest  # the same content, if it is not refused
+    contents = [(str(path.relative_to(folder)), path) for path in files]
+    try:
+        digest = digest_of(_FORMAT, name, source_of(READERS.entries[name]), contents, _of_candidates(config))
+    except OSError as error:
+        wrong = f"cannot be read ({error.strerror})"
+        raise DataError(Problem(str(error.filename), wrong, "give a readable file")) from None
+    data = _cached(folder.name, digest, config, lambda reading: form.read(folder, reading))
+    passed_over = not_read(folder, files) if folder.is_dir() else []
+    notes = (f"not read, though named like data: {', '.join(passed_over)}",) if passed_over else ()
+    return replace(data, name=folder.resolve().name, notes=(*data.notes, *notes))
 
-    def read(entry: Path) -> RankingData:
+
+def _load_ir_datasets(source: str, config: DataConfig) -> RankingData:
+    """The library checks its files against known hashes, so dataset and library version identify the content."""
+    from trainables.data.forms.ir_datasets_source import parse_source, read_source
+
+    name, splits = parse_source(source)
+    digest = digest_of(_FORMAT, IR_DATASETS, version("ir_datasets"), splits, _of_candidates(config))
+    return _cached(name, digest, config, lambda reading: read_source(splits, reading))
+
+
+def _of_candidates(config: DataConfig) -> dict[str, Any]:
+    """The settings that decide what is made of the files."""
+    return config.model_dump(include={"candidates", "top_k", "unretrieved_positives", "bm25", "identical_ids", "words",
+                                      "columns"})  # fmt: skip
+
+
+def _cached(name: str, digest: str, config: DataConfig, read: Callable[[Reading], Tables]) -> RankingData:
+    def build(entry: Path) -> RankingData:
         from trainables.data.arrays import ranking_data  # here: pandas and Arrow take half a second
         from trainables.data.tables import Reading
 
         reading = Reading(config)
         try:
-            return ranking_data(folder.name, form.read(folder, reading), reading, entry)
+            return ranking_data(name, read(reading), reading, entry)
         except DataError as error:  # a file that cannot be read, besides rows that cannot
             raise DataError(dict.fromkeys([*reading.problems, *error.problems])) from None
 
-    data = cached_data(key, digest, read)
-    passed_over = not_read(folder, files) if folder.is_dir() else []
-    notes = (f"not read, though named like data: {', '.join(passed_over)}",) if passed_over else ()
-    return replace(data, name=folder.resolve().name, notes=(*data.notes, *notes))
+    key = digest_of(digest, "strict") if config.strict else digest  # the same content, if it is not refused
+    return cached_data(key, digest, build)
 
 
 def _require_intact_links(folder: Path) -> None:
@@ -164,37 +192,3 @@ def _require_intact_links(folder: Path) -> None:
     ]
     if problems:
         raise DataError(problems)
-
-
-def _load_ir_datasets(source: str, config: DataConfig) -> RankingData:
-    """The library checks its files against known hashes, so dataset and library version identify the content."""
-    from trainables.data.arrays import ranking_data
-    from trainables.data.forms.ir_datasets_source import parse_source, read_source
-    from trainables.data.tables import Reading
-
-    name, splits = parse_source(source)
-    digest = digest_of(_FORMAT, IR_DATASETS, version("ir_datasets"), splits, *_candidate_keys(config))
-
-    def read(entry: Path) -> RankingData:
-        reading = Reading(config)
-        return ranking_data(name, read_source(splits, reading), reading, entry)
-
-    return cached_data(digest, digest, read)
-
-
-def _candidate_keys(config: DataConfig) -> tuple[str | int | float, ...]:
-    """The settings that determine what a form makes of its files."""
-    top_k = config.top_k if isinstance(config.top_k, int) else config.depth_in_words()
-    given = (config.candidates, top_k, config.unretrieved_positives, config.bm25.k1, config.bm25.b)
-    later = {"identical_ids": config.identical_ids, "words": config.words, **config.columns.named()}
-    usual = {"identical_ids": "drop", "words": "auto"}
-    return (*given, *(f"{key}={value}" for key, value in later.items() if usual.get(key) != value))
-
-
-def _folder_digest(reader: str, folder: Path, files: list[Path], config: DataConfig) -> str:
-    try:
-        contents = [(str(path.relative_to(folder)), path) for path in files]
-        return digest_of(_FORMAT, reader, contents, *_candidate_keys(config))
-    except OSError as error:
-        wrong = f"cannot be read ({error.strerror})"
-        raise DataError(Problem(str(error.filename), wrong, "give a readable file")) from None

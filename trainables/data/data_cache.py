@@ -110,12 +110,11 @@ def _is_file(values: np.ndarray, folder: Path, name: str) -> bool:
 
 
 def cached_data(key: str, digest: str, read: Callable[[Path], RankingData]) -> RankingData:
-    """The data of the cache entry `key`, read if this version of the store has none. `read` gets the folder in which
-    the entry is built. `digest`: of what is read; what the reader itself says of the content comes on top."""
+    """The data of the cache entry `key`, read if this version of the store has none, with this digest. `read` gets the
+    folder in which the entry is built."""
 
     def build(entry: Path) -> None:
-        data = read(entry)
-        save_data(replace(data, digest=digest_of(digest, data.digest) if data.digest else digest), entry)
+        save_data(replace(read(entry), digest=digest), entry)
 
     return load_data_folder(cached("data", digest_of(STORE, key), build))
 

@@ -27,8 +27,7 @@ NAMES = {
 
 
 def judged(path: Path, reading: Reading, least: float = 0, pipes: bool = False) -> pd.DataFrame:
-    """qid, docno, label of a file of judgments: TREC's four columns, or BEIR's three with or without a header; CSV and
-    JSON lines with such columns, too. `least`: what lower grades become."""
+    """qid, docno, label of a file of TREC's four columns or BEIR's three; CSV and JSON lines, too. `least`: a grade."""
     if ending_of(path) in ("csv", "jsonl"):
         frame = reading.rows(path).rename(columns=lambda name: NAMES.get(str(name).lower().replace("-", "_"), name))
         if not {"qid", "docno", "label"} <= {*frame.columns}:
