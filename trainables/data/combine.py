@@ -186,7 +186,9 @@ def _shifted(split: Split, queries: int, documents: int) -> Split:
 def one_split(splits: Sequence[Split]) -> Split:
     """The queries of several splits, one split after the other."""
     if any(split.teacher is not None for split in splits):
-        splits = [split if split.teacher is not None else _without_scores(split) for split in splits]
+        none = [np.full(len(split.document), np.nan, np.float32) for split in splits]
+        splits = [split if split.teacher is not None else replace(split, teacher=scores)
+                  for split, scores in zip(splits, none, strict=True)]  # fmt: skip
     ragged: dict[str, Any] = {
         name: np.concatenate([[0], np.cumsum(np.concatenate([np.diff(getattr(split, name)) for split in splits]))])
         for name in ("offsets", "judged_offsets")
@@ -197,8 +199,3 @@ def one_split(splits: Sequence[Split]) -> Split:
         if field.name not in ragged and all(getattr(split, field.name) is not None for split in splits)
     }
     return Split(**flat, **ragged)
-
-
-def _without_scores(split: Split) -> Split:
-    """The split with a column of the teacher's scores that holds none."""
-    return replace(split, teacher=np.full(len(split.document), np.nan, np.float32))

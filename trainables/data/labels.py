@@ -63,7 +63,7 @@ def _noisy(data: RankingData, config: DataConfig, level: int) -> RankingData:
     note = f"label noise: {len(chosen):,} of {len(relevant):,} relevant training candidates exchanged ({noise.kind})"
     if wanted > len(chosen):
         note += f"; {wanted - len(chosen):,} more have no candidate left to exchange with"
-    return _with_train(data, changed, note)
+    return replace(data, splits=data.splits | {"train": changed}, notes=(*data.notes, note))
 
 
 def _partners(split: Split, chosen: np.ndarray, wrong: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -134,7 +134,3 @@ def _insert_in_run(split: Split, candidates: slice, added: np.ndarray, by: np.nd
 def bm25_scores(data: RankingData, split: Split, config: DataConfig) -> np.ndarray:
     """BM25 of each candidate for its query, float64 [C], over the collection of the split's candidates."""
     return candidate_scores(data, split, slice(None), "lucene", config.bm25.k1, config.bm25.b)
-
-
-def _with_train(data: RankingData, split: Split, note: str) -> RankingData:
-    return replace(data, splits=data.splits | {"train": split}, notes=(*data.notes, note))
