@@ -64,7 +64,7 @@ def test_a_space_of_a_function_is_checked_without_training(space: Path, capfd: p
     assert "train on its own data, for mrr on dev" in shown and "not measured" in shown
     assert main([*command, "--json"]) == 0
     document = json.loads(capfd.readouterr().out)
-    assert (document["trials"], document["parameters"], document["hours_forecast"]) == (6, 3, None)
+    assert (document["trials"], document["parameters"], document["hours_at_most"]) == (6, 3, None)
 
 
 def test_a_search_has_pairs_and_logs_what_the_function_reports(whole: tune_cl.Search) -> None:

@@ -7,7 +7,6 @@ from itertools import product
 
 import pytest
 
-from search_spaces import SPACES
 from trainables.rankers import RANKERS
 from tune_cl.experiment.load import load_experiment
 from tune_cl.experiment.readers import scorings_of
@@ -17,28 +16,6 @@ PENHA = {"loss": "pointwise", "negatives": 1, "lr": 5e-5, "schedule": "linear", 
 MACAVANEY = {"loss": "pairwise", "lr": 2e-5, "clip": math.inf, "batch_size": 16, "batches_per_iteration": 32}
 MACAVANEY |= {"max_iterations": 130, "patience": 15}
 STAGES = ("subset", "objective_switch", "switch")
-
-
-@pytest.mark.parametrize("name", SPACES)
-def test_a_space_that_tunes_nothing_for_plain_training_says_so(name: str) -> None:
-    experiment = load_experiment(name)
-    assert ("plain training as given" in experiment.description) == (not experiment.shared_space.parameters)
-
-
-def test_all_scorings_of_the_paper_at_one_pace() -> None:
-    experiment = load_experiment("penha2020_scoring")
-    assert experiment.trials == 9 and len(scorings_of(experiment)) == 8
-    run = experiment.training({"curriculum.scoring": "model_margin"})
-    assert (run.curriculum.pacing, run.curriculum.n, run.curriculum.delta, run.curriculum.T) == ("root", 2, 0.33, 0.9)
-    assert experiment.base.run.curriculum.pacing == "none" and not run.curriculum.anti
-
-
-def test_every_heuristic_with_every_end() -> None:
-    experiment = load_experiment("macavaney2020_end")
-    combinations = {(c["curriculum.weighting"], c["curriculum.m"]) for c in experiment.space.grid()}
-    assert {m for _, m in combinations} == {1, 5, 10, 20, 50, 100} and len(combinations) == 18
-    assert {name for name, _ in combinations} == {"reciprocal_rank", "normalized_score", "kde"}
-    assert experiment.base.run.curriculum.weighting == "none"
 
 
 def test_every_ranker_is_trained_plainly_and_under_each_curriculum() -> None:
@@ -74,9 +51,9 @@ def test_the_pacing_study_is_that_of_the_paper() -> None:
         ("geometric", None),
         *(("root", n) for n in (2, 5, 10, 20, 50)),
     }
-    assert pacing.search.points == ({"curriculum.pacing": "root", "curriculum.n": 2},)
+    assert pacing.points == ({"curriculum.pacing": "root", "curriculum.n": 2},)
     scorings = {"random", "turns", "context_words", "response_words", "semantic_std", "bm25_std"}
-    assert set(load_experiment("penha2020_scoring").scorings) == scorings | {"model_margin", "model_loss"}
+    assert set(scorings_of(load_experiment("penha2020_scoring"))) == scorings | {"model_margin", "model_loss"}
 
 
 def test_the_weighting_studies_are_those_of_the_paper() -> None:
@@ -89,7 +66,7 @@ def test_the_weighting_studies_are_those_of_the_paper() -> None:
     heuristics = ("reciprocal_rank", "normalized_score", "kde")
     choices = {tuple(choice.values()) for choice in curricula.space.grid()}
     assert choices == set(product(heuristics, (1, 5, 10, 20, 50, 100, math.inf), (False, True)))
-    assert [tuple(point.values()) for point in curricula.search.points] == [(name, 20, False) for name in heuristics]
+    assert [tuple(point.values()) for point in curricula.points] == [(name, 20, False) for name in heuristics]
 
 
 def test_the_studies_of_trees_are_those_of_the_paper() -> None:
@@ -110,11 +87,6 @@ def test_the_studies_of_trees_are_those_of_the_paper() -> None:
         assert run.training.max_iterations * run.ranker.trees_per_iteration == 500
         assert run.training.patience == run.training.max_iterations and run.curriculum.subset == "none"
     assert staged.value("curriculum.subset_share") == 0.25
-
-
-def test_the_similarity_study_has_the_rank_hinge() -> None:
-    training = load_experiment("similarity_learning").base.run.training
-    assert (training.loss, training.margin) == ("hinge", 1)
 
 
 def test_the_quickstart_judges_no_trial_inside_its_curriculum() -> None:

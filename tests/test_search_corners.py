@@ -19,8 +19,7 @@ LISTS = SPACE.replace("ranker: conv_knrm", "ranker: {name: drmm_tks, hidden: {ch
 @pytest.mark.parametrize("searcher", ["random", "tpe", "gp"])
 def test_a_search_over_lists_survives_a_kill(tmp_path: Path, searcher: str) -> None:
     """JSON returns lists for the tuples of resolved choices."""
-    points = "search.points=[{ranker.hidden: [64, 32]}]"
-    experiment = toy(tmp_path, f"search.searcher={searcher}", points, space=LISTS)
+    experiment = toy(tmp_path, f"search.searcher={searcher}", space=LISTS)
     ToyTrainer(tmp_path / "whole", experiment).work()
     with pytest.raises(Killed):
         ToyTrainer(tmp_path / "cut", experiment, kill_after=60).work()
