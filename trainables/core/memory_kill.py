@@ -24,11 +24,6 @@ class MemoryKill:
             return None
         return cls(float(node[1]), float(node[2]), tuple(map(float, ENDED.findall(text))))
 
-    @property
-    def by_others(self) -> bool:
-        """Whether the processes that were ended had less than half of what was used: others filled the memory."""
-        return sum(self.processes) < self.used / 2
-
     def __str__(self) -> str:
         several = len(self.processes) > 1
         whose = f"the {len(self.processes)} processes that were killed" if several else "its process"

@@ -1,4 +1,4 @@
-"""Measures of ir_measures, by its names and trec_eval's."""
+"""Measures of ir_measures, by its names and trec_eval's, over rankings as {query: {document: score}}."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from trainables.core.errors import ConfigError, Problem
+from trainables.data.columns import Split, TextColumn
 
 Qrels = Mapping[str, Mapping[str, int]]
 Run = Mapping[str, Mapping[str, float]]
@@ -105,3 +106,24 @@ def values_of_ir_measures(
 def without_only_negatives(grades: Mapping[str, int]) -> Mapping[str, int]:
     """Grades of a query, 0 where all are negative: pytrec_eval crashes or hangs on such a query."""
     return grades if max(grades.values(), default=0) >= 0 else dict.fromkeys(grades, 0)
+
+
+def qrels_of(split: Split, document_ids: TextColumn) -> Qrels:
+    """The judgments of a split, its queries by their rows; documents outside the collection by a number."""
+    qrels: dict[str, dict[str, int]] = {str(query): {} for query in range(len(split))}
+    judged = split.judgments
+    rows = zip(judged.query.tolist(), judged.document.tolist(), judged.value.tolist(), strict=True)
+    for number, (query, document, grade) in enumerate(rows):
+        name = document_ids[document] if document >= 0 else f"outside the collection {number}"
+        qrels[str(query)][name] = int(grade)
+    return qrels
+
+
+def run_of(split: Split, document_ids: TextColumn, scores: np.ndarray, rows: np.ndarray | None = None) -> Run:
+    """Scores of a split's candidates, [C], as float32, which is what trec_eval compares. `rows`: those that count."""
+    rows = np.arange(len(split.document)) if rows is None else rows
+    run: dict[str, dict[str, float]] = {}
+    columns = split.owner[rows].tolist(), split.document[rows].tolist(), np.asarray(scores, np.float32)[rows].tolist()
+    for query, document, score in zip(*columns, strict=True):
+        run.setdefault(str(query), {})[document_ids[document]] = score
+    return run

@@ -20,7 +20,7 @@ import numpy as np
 from trainables.core.errors import ConfigError, Problem, WorkFailed
 from trainables.core.registry import Entry, Registry
 from trainables.data.columns import Split, TextColumn, id_ranks
-from trainables.evaluation.measures import IrMeasure, Qrels, Run, ir_measure, values_of_ir_measures
+from trainables.evaluation.measures import IrMeasure, Qrels, ir_measure, qrels_of, run_of, values_of_ir_measures
 
 SIGN = np.uint32(1 << 31)  # bit of a float32
 
@@ -361,7 +361,7 @@ class Evaluator:
         self.metrics: tuple[str, ...] = tuple(dict.fromkeys([*METRICS, *([metric] if metric else [])]))
         self.order = TrecOrder(split, document_ids)
         self._retrieved = slice(None) if depth is None else np.flatnonzero(self.order.rank <= depth)
-        self._split, self._grade = split, split.grade
+        self._split, self._grade, self._ids = split, split.grade, document_ids
         self._judged = Judgments.of(split.judged_grade, split.judged_offsets, relevance_level)
 
     def __call__(self, scores: np.ndarray, metrics: Iterable[str] | None = None) -> dict[str, np.ndarray]:
@@ -381,28 +381,13 @@ class Evaluator:
         ranking = Ranking(self._judged, order.owner[rows], order.rank[rows], self._grade[best], self.relevance_level)
         values = {name: metric(ranking) for name, metric in parsed.items() if isinstance(metric, Metric)}
         if others := {name: measure for name, measure in parsed.items() if isinstance(measure, IrMeasure)}:
-            values |= values_of_ir_measures(others, self._qrels, self._run(best, ranking), self.relevance_level)
+            run = run_of(self._split, self._ids, scores, best)
+            values |= values_of_ir_measures(others, self._qrels, run, self.relevance_level)
         return {name: values[name] for name in parsed}
 
     @cached_property
     def _qrels(self) -> Qrels:
-        """The judgments for other libraries; queries and documents by their rows, those outside the collection by
-        their number."""
-        qrels: dict[str, dict[str, int]] = {str(query): {} for query in range(len(self._split))}
-        judged = self._split.judgments
-        for number, (query, document, grade) in enumerate(
-            zip(judged.query.tolist(), judged.document.tolist(), judged.value.tolist(), strict=True)
-        ):
-            qrels[str(query)][str(document) if document >= 0 else f"absent {number}"] = int(grade)
-        return qrels
-
-    def _run(self, best: np.ndarray, ranking: Ranking) -> Run:
-        """A ranking for other libraries, whose scores fall with the rank, so that none are equal."""
-        run: dict[str, dict[str, float]] = {}
-        documents = self._split.document[best].tolist()
-        for query, document, rank in zip(ranking.query.tolist(), documents, ranking.rank.tolist(), strict=True):
-            run.setdefault(str(query), {})[str(document)] = -float(rank)
-        return run
+        return qrels_of(self._split, self._ids)
 
 
 def in_words(metric: str) -> str:

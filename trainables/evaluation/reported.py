@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from trainables.data.columns import RankingData, Split
-from trainables.evaluation.measures import IrMeasure, Qrels, Run, values_of_ir_measures
+from trainables.evaluation.measures import IrMeasure, Qrels, Run, qrels_of, run_of, values_of_ir_measures
 from trainables.evaluation.metrics import FAMILIES, Judgments, Metric, Ranking, parse_measures
 
 BARE_MEASURES = {"map": "map", "rprec": "Rprec", "mrr": "recip_rank", "ndcg": "ndcg", "accuracy": "P.1"}
@@ -19,16 +19,7 @@ def split_values(
     split: Split, data: RankingData, scores: np.ndarray, names: Iterable[str], level: int
 ) -> dict[str, np.ndarray]:
     """Values of scores of a split's candidates, float32 [C], by query, float64 [Q] for each named measure."""
-    qrels: dict[str, dict[str, int]] = {str(query): {} for query in range(len(split))}
-    judged = split.judgments
-    rows = zip(judged.query.tolist(), judged.document.tolist(), judged.value.tolist(), strict=True)
-    for number, (query, document, grade) in enumerate(rows):
-        name = data.document_ids[document] if document >= 0 else f"outside the collection {number}"
-        qrels[str(query)][name] = int(grade)
-    run: dict[str, dict[str, float]] = {}
-    single = np.asarray(scores, np.float32).tolist()
-    for query, document, score in zip(split.owner.tolist(), split.document.tolist(), single, strict=True):
-        run.setdefault(str(query), {})[data.document_ids[document]] = score
+    qrels, run = qrels_of(split, data.document_ids), run_of(split, data.document_ids, scores)
     return reported_values(qrels, run, parse_measures(names), level)
 
 

@@ -102,7 +102,7 @@ class PreparedData:
     teachers  teachers' scores of the training candidates, as TEACHERS names them; a key is missing where they are
               not trained yet. teacher: float32 [C] or [C, K], those that the data gives (NaN where it gives none) or
               those of a search's teacher; the others: see `training.teachers`
-    start     the trained tensors of a search's pre-training by name (see `pretrained`), or None
+    start     the trained tensors of a search's pre-training by name (see `pretraining`), or None
     taught_as  the training whose teachers all trainings of a seed share, if they are yet to be trained; None: their own
     pretrain_digest  of the pre-training data, whose words the text side covers too; None without pre-training
     """
