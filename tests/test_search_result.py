@@ -77,7 +77,7 @@ def test_the_best_ranker_is_used_on_what_it_reads(params: dict[str, Any], task: 
 def test_a_search_is_over_curricula_that_it_opens_or_that_its_baseline_lacks(
     pacing: str, opened: dict[str, Any], over: bool
 ) -> None:
-    told = [trial(0, 0.5, "baseline"), trial(1, 0.4, "completed")]
+    told: list[list[Any]] = [trial(0, 0.5, "baseline"), trial(1, 0.4, "completed")]
     told[0][0] |= {"chosen": {"curriculum.pacing": "none", "training.lr": 0.1}}
     told[1][0] |= {"params": told[0][0]["params"] | {"curriculum.pacing": pacing} | opened, "chosen": opened}
     assert over_curricula(state_of(told)) == over

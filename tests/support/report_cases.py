@@ -16,10 +16,9 @@ from trainables.evaluation.metrics import METRICS
 from trainables.evaluation.trec_files import write_per_query
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import load_experiment
-from tune_cl.history.events import Event
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder
-from tune_cl.results import Candidate, Configuration, LabelFree, Verdict
+from tune_cl.results import Arm, Candidate, Configuration, LabelFree, Verdict
 from tune_cl.run_search import recorded_arms
 from tune_cl.search.driver import trial_id
 from tune_cl.verdict.files import verdict_file
@@ -55,7 +54,7 @@ def shown_verdict(label: str = f"root n=2, turns {HOSTILE}", **other: Any) -> Ve
     twin = opponent("twin", difference=0.015, p=0.093, label="plain lr=0.01", params={"training.lr": 0.01})
     champion = opponent("champion", "default", difference=0.1, p=0.0011, label="plain, default")
     curriculum = Configuration(**configuration(label, 0.52, "t0001", **{"curriculum.pacing": "root"}))
-    arms = {"plain": champion, "curriculum": curriculum}
+    arms: dict[Arm, Configuration] = {"plain": champion, "curriculum": curriculum}
     selection = tuple(
         Candidate(arm=arm, trial_id=one.trial_id, label=one.label, values=(0.4, 0.42), mean=0.41, chosen=True)
         for arm, one in arms.items()
@@ -73,10 +72,10 @@ class Case:
         path.write_text(space.format(folder=data_folder(folder / "data")))
         self.experiment: Experiment = load_experiment(str(path))
         self.search_folder = SearchFolder((folder / "runs").resolve(), name)
-        self.events: list[Event] = [self._search()]
+        self.events: list[Any] = [self._search()]
         self.time = 0.0
 
-    def _search(self) -> Event:
+    def _search(self) -> dict[str, Any]:
         data = load_data(self.experiment.base_ranker.data)
         return {
             "event": "search", "name": self.search_folder.name, "space": "toy", "ranker": "conv_knrm",
@@ -128,9 +127,8 @@ class Case:
 
     def confirm(self, **other: Any) -> Verdict:
         """Writes a verdict on three seeds; `other`: of `shown_verdict`."""
-        verdict = shown_verdict(
-            **{"search": self.search_folder.name, "storage": str(self.search_folder.storage), **other}
-        )
+        place = {"search": self.search_folder.name, "storage": str(self.search_folder.storage)}
+        verdict = shown_verdict(**place | other)
         path = verdict_file(self.search_folder.folder, verdict.split)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(verdict.model_dump_json())
