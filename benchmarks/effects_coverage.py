@@ -6,7 +6,8 @@ Curricula differ by three keys: one with three values, one with two, one number 
 and none of the variance of true effects is theirs, the rest each curriculum's own. A difference varies by SD .017
 between seeds. With one seed, its variance comes from 2 or 8 further trainings of one pair (degrees of freedom). Twins:
 each pair its own, or one for four pairs. `queries`: 200 queries, each of which moves all pairs (SD .02), each pair
-(.03) and each training (.16). `common`: a third of the variance between seeds is all pairs'.
+(.03) and each training (.16). `common`: a third of the variance between seeds is all pairs'. `harm`: all true variance
+is of one curriculum in five, which harms by an exponential amount.
 docs/dev/effects-simulations.md holds what this prints.
 """
 
@@ -26,6 +27,8 @@ from tune_cl.verdict.estimates import SeedNoise, effects_of
 OF_SEEDS = 0.017
 OF_QUERY, OF_PAIR_AND_QUERY, RESIDUAL, QUERIES = 0.02, 0.03, 0.16, 200
 TRUE = (0.0, 0.01, 0.025)
+HARM = 0.2  # of the curricula
+HARM_SD = (2 * HARM - HARM**2) ** 0.5  # of their effects, in means of the exponential
 BY_VALUE = 300  # repetitions with effects by value, which take longer
 
 
@@ -40,12 +43,14 @@ class Design:
     pairs_a_twin: int = 1
     queries: int = 1
     common: float = 0.0
+    harm: bool = False
 
     @property
     def words(self) -> str:
         known = f", {self.freedom} df" if self.seeds == 1 else ""
         shared = f", {self.pairs_a_twin} pairs a twin" if self.pairs_a_twin > 1 else ""
         extra = (", queries" if self.queries > 1 else "") + (", common" if self.common else "")
+        extra += ", harm" if self.harm else ""
         return f"{self.pairs} | {self.seeds}{known}{shared}{extra} | {self.true}"
 
 
@@ -63,21 +68,31 @@ class Drawn:
 
 def draw(design: Design, rng: np.random.Generator) -> Drawn:
     parts = {"a": (3, 0.5), "b": (2, 0.25)}
-    levels = {key: design.true * share**0.5 * rng.normal(size=count) for key, (count, share) in parts.items()}
+    own = design.true * (1.0 if design.harm else 0.25**0.5)  # SD of what is each curriculum's own
+    levels = {
+        key: (0.0 if design.harm else design.true) * share**0.5 * rng.normal(size=count)
+        for key, (count, share) in parts.items()
+    }
     chosen = {key: rng.integers(len(levels[key]), size=design.pairs) for key in levels}
-    rest = design.true * 0.25**0.5
-    effects = sum(levels[key][chosen[key]] for key in levels) + rest * rng.normal(size=design.pairs)
+    effects = sum(levels[key][chosen[key]] for key in levels) + own * rng.normal(size=design.pairs)
+    middle = 0.0
+    if design.harm:
+        harm = own / HARM_SD
+        effects = -harm * (rng.random(design.pairs) < HARM) * rng.exponential(size=design.pairs)
+        middle = -harm * HARM
     numbers = rng.uniform(size=design.pairs)
     settings = [
         {key: int(chosen[key][place]) for key in levels} | {"c": numbers[place]} for place in range(design.pairs)
     ]
     of_value = {
-        (key, value): levels[key][value] + sum(levels[other][chosen[other]].mean() for other in levels if other != key)
+        (key, value): middle
+        + levels[key][value]
+        + sum(levels[other][chosen[other]].mean() for other in levels if other != key)
         for key in levels
         for value in range(len(levels[key]))
     }
-    mean = sum(values.mean() for values in levels.values())
-    sd = (sum(values.var() for values in levels.values()) + rest**2) ** 0.5
+    mean = middle + sum(values.mean() for values in levels.values())
+    sd = (sum(values.var() for values in levels.values()) + own**2) ** 0.5
     known = None
     if design.seeds == 1:
         variance = OF_SEEDS**2 * rng.chisquare(design.freedom) / design.freedom
@@ -134,6 +149,7 @@ def designs(pairs: list[int], seeds: list[int]) -> Iterator[Design]:
         if design.true == TRUE[1] and design.pairs == 16:
             yield replace(design, pairs_a_twin=4)
             yield replace(design, common=1 / 3)
+            yield replace(design, harm=True)
             yield replace(design, freedom=8) if design.seeds == 1 else replace(design, queries=QUERIES, pairs_a_twin=4)
 
 
