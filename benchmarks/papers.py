@@ -21,7 +21,6 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-import numpy as np
 import yaml
 
 ROOT = Path(__file__).parents[1]
@@ -123,34 +122,20 @@ def run(row: Row, data: Path, work: Path) -> dict[str, Any]:
             problem = (done.stderr.strip().splitlines() or ["no message"])[-1]
             return {"failed": f"{arguments[0]}: {problem}"[:300], "seconds": time.monotonic() - started}
         documents.append(json.loads(done.stdout))
-    return {"ours": in_words(row, documents), "seconds": time.monotonic() - started}
+    return {"ours": in_words(documents), "seconds": time.monotonic() - started}
 
 
-def in_words(row: Row, documents: list[Any]) -> str:
+def in_words(documents: list[Any]) -> str:
     """What the documents of a row's commands say, in a few words."""
-    if "dev by iteration" in row.name:
-        rows_of = documents[-1]["baseline"], *documents[-1]["configurations"]
-        return "; ".join(f"{one['label']} {numbers(curve(one['runs']))}" for one in rows_of)
     return "; ".join(filter(None, map(of_one, documents)))
 
 
-def curve(runs: list[dict[str, Any]]) -> list[float]:
-    """Mean dev value over seeds at each iteration that all of them have."""
-    return [float(np.mean(values)) for values in zip(*(run["dev_by_iteration"] for run in runs), strict=False)]
-
-
-def numbers(values: Any) -> str:
-    return " ".join(f"{value:.4f}" for value in values)
-
-
 def of_one(document: Any) -> str:
-    if "configurations" in document:
-        rows = [f"{one['label']} {one['mean']:.4f} ({one['difference']:+.4f})" for one in document["configurations"]]
-        among = (one["p_new_adjusted"] for one in document.get("among", ()))
-        pairs = ["-" if p is None else f"{p:.2f}" for p in among]
-        shown = f"; p among them {', '.join(pairs)}" if pairs else ""
-        rows = [f"{document['baseline']['label']} {document['baseline']['mean']:.4f}", *rows]
-        return f"{document['metric']}: {'; '.join(rows)}{shown}; {document['verdict']}"
+    if "curriculum" in document:
+        tests = [document, *document["others"]]
+        rows = [f"{one['curriculum']['label']} {one['curriculum']['mean']:.4f}" for one in tests]
+        opponents = [f"{one['label']} {one['mean']:.4f} ({one['difference']:+.4f})" for one in document["opponents"]]
+        return f"{document['metric']}: {'; '.join([*rows, *opponents])}; {document['verdict']}"
     if "trials" in document:
         dev = {trial["trial_id"]: trial["dev"] for trial in document["trials"]}
         best, plain = dev[document["best"]], dev[document["best_plain"]]
