@@ -480,7 +480,7 @@ def known_metric(value: str) -> str:
     try:
         measure = parse_measures([value])[value]
     except ConfigError as error:
-        raise ValueError(f"{error.problems[0].wrong}; {METRIC_FORMS}") from None
+        raise ValueError(f"{error.problems[0].wrong}; {error.problems[0].right}") from None
     if not measure.is_share:
         raise ValueError(f"'{value}' is not a fraction between 0 and 1; {METRIC_FORMS}")
     return value

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 from trainables.config.function import Function, Objective, objective_of
 from trainables.core.plugins import Names, load_plugins
+from trainables.core.prose import say
 from trainables.data.forms.frames import Data, as_source
 from tune_cl.api.search import Search
 from tune_cl.api.session import working
+from tune_cl.api.train import untrained
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import Overrides, SpaceOptions, SpaceSource, requested_experiment
 from tune_cl.experiment.paths import in_any_folder
@@ -71,12 +73,22 @@ def run(
         experiment = in_any_folder(requested_experiment(space, options, overrides or {}, function))
         search_folder = _new_folder(str(storage), name, experiment, tracking_uri)
         require_cluster(address)
+        for note in _before_the_search(experiment):
+            say(f"note: {note}")
         with loading():  # only after the input is checked
             from tune_cl.run_search import start_search
 
         search = Search(search_folder, start_search(experiment, search_folder, address, panel, callbacks), function)
     search.address = address
     return search
+
+
+def _before_the_search(experiment: Experiment) -> list[str]:
+    """What a user may want to stop for."""
+    notes = [] if experiment.objective else untrained(experiment.base_ranker)
+    if experiment.trials < 2:
+        notes.append("one trial alone: there will be nothing to compare it with; --trials 4 is a start")
+    return notes
 
 
 def _new_folder(storage: str, name: str | None, experiment: Experiment, tracking_uri: str | None) -> SearchFolder:

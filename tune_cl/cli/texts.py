@@ -350,9 +350,9 @@ def _splits(facts: DataFacts) -> str:
 
 
 def _example(split: str, example: Example) -> list[str]:
-    turns = example.utterances
+    turns, last = example.utterances, example.utterances[-1]
     several = f" ({len(turns)} turns, the last shown)" if len(turns) > 1 else ""
-    lines = [f"{split} {example.query}{several}: {_cut(turns[-1])}"]
+    lines = [f"{split} {example.query}{several}: {_cut(last)}"]
     for candidate in example.candidates:
         mark = candidate.grade if candidate.label is None else candidate.label
         lines.append(f"  {mark:>2}  {candidate.document}: {_cut(candidate.text)}")
