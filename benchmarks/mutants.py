@@ -50,15 +50,14 @@ def changed_text(text: str, mutant: Mutant) -> str | None:
 
 def spans_of(tree: ast.Module, function: str) -> list[tuple[int, int]]:
     """The lines [first, last) of functions or classes of this dotted name; of the whole module where it is empty."""
-    nodes: list[ast.AST] = [tree]
+    bodies = [tree.body]
+    spans = [(0, tree.body[-1].end_lineno or 0)]
     for name in function.split(".") if function else []:
+        statements = [statement for body in bodies for statement in body]
         kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-        inner = [child for node in nodes for child in ast.iter_child_nodes(node)]
-        nodes = [child for child in inner if isinstance(child, kinds) and child.name == name]
-    spans: list[tuple[int, int]] = []
-    for node in nodes:
-        statements = node.body if isinstance(node, ast.Module) else [node]
-        spans.append((statements[0].lineno - 1, statements[-1].end_lineno or 0))
+        parts = [part for part in statements if isinstance(part, kinds) and part.name == name]
+        bodies = [part.body for part in parts]
+        spans = [(part.lineno - 1, part.end_lineno or 0) for part in parts]
     return spans
 
 
