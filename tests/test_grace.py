@@ -69,7 +69,7 @@ def test_the_first_rung_is_a_key() -> None:
     assert setup_of(load_experiment("quickstart", ["search.first_rung=3"])).rungs == [3, 6]
 
 
-@pytest.mark.parametrize("scheduler", ["none", "median"])
+@pytest.mark.parametrize("scheduler", ["none"])
 def test_promotion_is_refused_where_no_trial_pauses(scheduler: str) -> None:
     with pytest.raises(ConfigError) as error:
         load_experiment(
