@@ -39,6 +39,10 @@ class Gpu:
         self.asked: list[Any] = []
         cuda = torch.cuda
         monkeypatch.setattr(cuda, "is_available", lambda: self.there and os.environ.get(VISIBLE) != "")
+        visible = torch.device("cuda")
+        monkeypatch.setattr(
+            torch.accelerator, "current_accelerator", lambda **_: visible if cuda.is_available() else None
+        )
         monkeypatch.setattr(cuda, "get_device_properties", lambda _: SimpleNamespace(total_memory=60 * 2**30))
         monkeypatch.setattr(cuda, "set_per_process_memory_fraction", self.asked.append)
         for name in ("empty_cache", "max_memory_allocated", "reset_peak_memory_stats"):
@@ -76,10 +80,6 @@ def test_a_trial_that_reserves_no_gpu_trains_on_the_cpu(
 ) -> None:
     """Ray leaves the node's GPUs visible to it. CUDA must not even be asked for its memory or for its stream, as
     PyTorch's optimizers do if they see a GPU: that would begin a context there."""
-    cuda = torch.device("cuda")
-    monkeypatch.setattr(
-        torch.accelerator, "current_accelerator", lambda **_: cuda if torch.cuda.is_available() else None
-    )
     monkeypatch.delattr(torch.accelerator, "current_stream")
     assert best_device().type == "cuda", "nobody divides the machine: `tune-cl train`"
     assert not torch.backends.cuda.cudnn_sdp_enabled() and not torch.backends.cudnn.allow_tf32

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,9 @@ from tests.support.builders import tiny_data
 from tests.support.journal_events import ARMS
 from tests.support.trec_folder import write_trec_folder
 from trainables.ranker_trainable import RankerTrainable
-from trainables.training import saves
 from trainables.training.prepared import PreparedData
 from tune_cl.experiment.load import load_experiment
-from tune_cl.history.events import Event
-from tune_cl.history.journal import FILE, Journal, read_events
+from tune_cl.history.journal import Journal
 from tune_cl.history.state import SearchState, TrialState, replay
 from tune_cl.inputs import RankerArtifacts as Artifacts
 from tune_cl.ray import tuner as ray_tune
@@ -44,14 +41,6 @@ class Unsaved(RankerTrainable):
 
     def train(self) -> dict[str, Any]:
         self.saves.took = math.inf
-        return super().train()
-
-
-class WrittenBehind(RankerTrainable):
-    """A training whose checkpoints, but for the first, are written while it goes on."""
-
-    def train(self) -> dict[str, Any]:
-        saves.QUICK, saves.LITTLE, saves.SHARE = 0.0, 0.0, 0.99  # in the trial's process
         return super().train()
 
 
@@ -90,27 +79,12 @@ def test_trials_go_the_same_way_whenever_they_save(
     """Trials pause, and go on when the model of curves asks for them."""
     always = searched(folder, prepared, "Always")
     assert len(always.trials) == 7 and all(trial.outcome and trial.artifacts for trial in always.by_number())
-    for kind in (Unsaved, WrittenBehind):
-        monkeypatch.setattr(ray_tune, "RankerTrainable", kind)
-        state = searched(folder, prepared, kind.__name__)
-        assert [curve_of(trial) for trial in state.by_number()] == [curve_of(trial) for trial in always.by_number()]
-        assert all(trial.iterations in trial.checkpoints for trial in state.by_number())
-        if kind is Unsaved:
-            taken = [sum(len(trial.checkpoints) for trial in one.by_number()) for one in (always, state)]
-            assert taken[1] < taken[0] / 1.5
-        else:
-            assert late(read_events(folder / "WrittenBehind" / FILE))
-
-
-def late(events: list[Event]) -> list[Event]:
-    """The checkpoints that became known when the next result was there."""
-    reached, found = Counter[str](), []
-    for event in events:
-        if event["event"] == "result":
-            reached[event["trial"]] = event["iteration"]
-        elif event["event"] == "checkpoint" and event["iteration"] < reached[event["trial"]]:
-            found.append(event)
-    return found
+    monkeypatch.setattr(ray_tune, "RankerTrainable", Unsaved)
+    state = searched(folder, prepared, "Unsaved")
+    assert [curve_of(trial) for trial in state.by_number()] == [curve_of(trial) for trial in always.by_number()]
+    assert all(trial.iterations in trial.checkpoints for trial in state.by_number())
+    taken = [sum(len(trial.checkpoints) for trial in one.by_number()) for one in (always, state)]
+    assert taken[1] < taken[0] / 1.5
 
 
 def curve_of(trial: TrialState) -> tuple[Any, ...]:

@@ -29,14 +29,16 @@ _reserved: float | None = None  # GPUs that this process's trial reserved; None:
 
 
 def best_device() -> torch.device:
-    """The GPU that this process may use, or else the CPU. Trials that reserve no GPU train on the CPU, although Ray
-    leaves GPUs visible to them."""
-    if _reserved == 0 or not torch.cuda.is_available():
+    """The accelerator that this process may use (CUDA, MPS on a Mac, ...), or else the CPU. Trials that reserve no GPU
+    train on the CPU, although Ray leaves GPUs visible to them."""
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    if _reserved == 0 or accelerator is None:
         return torch.device("cpu")
-    # cuDNN's attention makes a new plan for each shape, and our shapes change at each step (not measured here).
-    torch.backends.cuda.enable_cudnn_sdp(False)
-    torch.backends.cudnn.allow_tf32 = False  # so that fp32 means fp32 in convolutions and LSTMs
-    return torch.device("cuda")
+    if accelerator.type == "cuda":
+        # cuDNN's attention makes a new plan for each shape, and our shapes change at each step (not measured here).
+        torch.backends.cuda.enable_cudnn_sdp(False)
+        torch.backends.cudnn.allow_tf32 = False  # so that fp32 means fp32 in convolutions and LSTMs
+    return accelerator
 
 
 @cache

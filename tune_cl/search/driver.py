@@ -83,7 +83,6 @@ class SearchProgress:
         """Updates everything with one more event."""
         before = self.state.trials.get(event["trial"] or "") if "trial" in event else None
         was_paused = before is not None and before.paused
-        known = event["event"] == "result" and before is not None and event["iteration"] in before.results
         self.state.apply(event)
         match event["event"]:
             case "trial" if before is None:
@@ -91,7 +90,7 @@ class SearchProgress:
             case "trial" if was_paused:
                 self.stops.pop(event["trial"], None)
                 self.scheduler_of(event["trial"]).resumed(event["trial"])
-            case "result" if not known and event["trial"] != BASELINE_TRIAL:
+            case "result" if event["trial"] != BASELINE_TRIAL:
                 self._ask_scheduler(event["trial"], event)
             case "pause":
                 self._tell(event["trial"], "stopped_early")  # provisional, until the trial ends
@@ -349,7 +348,7 @@ class SearchDriver:
         ours = (
             {key: metrics[key] for key in (dev_key(self.experiment.metric), *REPORTED)}
             if reported is None
-            else dict(reported)
+            else reported
         )
         on_a_device = {key: metrics[key] for key in ON_A_DEVICE if key in metrics}
         return {key: float(value) for key, value in (ours | on_a_device).items()}
