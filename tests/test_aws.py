@@ -16,7 +16,6 @@ from moto.ec2.models import amis
 from moto.iam import models as iam
 from ray.autoscaler._private.providers import _get_node_provider
 from ray.autoscaler._private.util import prepare_config, validate_config
-from ray.autoscaler.node_launch_exception import NodeLaunchException
 from ray.autoscaler.v2.instance_manager.config import AutoscalingConfig
 
 from tests.support.project import ROOT
@@ -121,22 +120,3 @@ def test_spot_that_is_refused_is_started_on_demand(
     assert [tag["Name"] for tag in tags] == [TAGS["ray-node-name"]] * 3
     said = f"AWS granted {spot} of 3 g6.2xlarge on spot ({why}); starting {3 - spot} on demand"
     assert "".join(capfd.readouterr()).count(said) == (spot < 3)
-
-
-@pytest.mark.parametrize("error", ["UnauthorizedOperation", "VcpuLimitExceeded"])
-def test_an_error_that_is_not_spot_s_is_raised(error: str, market: Market) -> None:
-    with pytest.raises(NodeLaunchException, match=error):
-        market.start(0, error)
-    assert {kind for kind, _ in market.asked} == {"spot"}
-
-
-def test_what_nobody_grants_ray_is_told_and_other_purchases_are_ray_s_own(market: Market) -> None:
-    """A reserved block of capacity is not bought on demand, and the head never on spot."""
-    with pytest.raises(NodeLaunchException, match=NO_CAPACITY):
-        market.start(0, NO_CAPACITY, demand=False)
-    assert {kind for kind, _ in market.asked} == {"spot", "on demand"}
-    market.asked.clear()
-    with pytest.raises(NodeLaunchException, match=NO_CAPACITY):
-        market.start(0, NO_CAPACITY, demand=False, InstanceMarketOptions={"MarketType": "capacity-block"})
-    assert {kind for kind, _ in market.asked} == {"capacity-block"}
-    assert not market.kinds["head"].get("InstanceMarketOptions")

@@ -110,11 +110,6 @@ def test_gpus_that_stay_idle_are_told_of_once(gpu: float, on_cpu: bool | None, t
     assert [line.startswith(f"note: {told}") for line in said] == ([True] if told else [])
 
 
-def test_no_gpus_are_told_of_where_there_are_none(nodes: Nodes) -> None:
-    nodes.alive = [{"CPU": 8.0}]
-    Concurrency(Resources(), None, cluster=True, say=pytest.fail, on_cpu=False)()
-
-
 def test_more_gpus_than_a_training_uses_are_told() -> None:
     [note] = load_experiment("quickstart", ["search.resources.gpu=4"]).notes
     assert note.startswith("search.resources.gpu: a trial computes on one GPU, so 3 of the 4 GPUs")

@@ -3,7 +3,6 @@ and go."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,18 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import ray
-from ray._common.ray_option_utils import task_options
 from ray.cluster_utils import Cluster
 
 from tests.support.builders import tiny_data
-from tests.support.plugins import LENGTH, forget, unload, written
-from tests.support.terminal import outcomes_of
+from tests.support.plugins import LENGTH, unload, written
 from tests.support.toy_trainable import SPACE, steps_of, toy_search
-from tests.support.tracking_cases import fresh_database
 from tests.support.trec_folder import write_trec_folder
-from trainables.core.errors import DataError, Problem, WorkFailed
 from trainables.core.plugins import load_plugins
-from tune_cl.cli import main
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import load_experiment
 from tune_cl.experiment.search_keys import Resources
@@ -38,15 +32,6 @@ from tune_cl.ray.shared_data import completed, on_cluster, untrained
 pytestmark = pytest.mark.slow
 __all__ = ["unload"]  # a fixture
 FAULTS = {"t0001": "killed", "t0002": "raises", "t0003": "nan"}
-OWN = """
-name: own
-data: data
-ranker: {name: knrm, vector_size: 8}
-curriculum: {scoring: length, pacing: {choice: [linear, root]}}
-training: {batch_size: 4, batches_per_iteration: 1, max_iterations: 1, max_length: 16}
-baseline: {curriculum.pacing: none}
-search: {trials: 2, searcher: random}
-"""
 
 
 @pytest.fixture
@@ -141,19 +126,6 @@ def test_what_trials_share_is_trained_where_they_are(
     assert np.array_equal(again.teachers["teacher"], made.teachers["teacher"])
 
 
-def test_an_error_of_a_computation_on_the_cluster_is_the_user_s(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(task_options["max_retries"], "default_value", 0)  # else what dies would die four times
-    compute = on_cluster(cluster.address, Resources(cpu=1))
-    with pytest.raises(DataError, match=r"error: x\.txt:3: is not a number; a number"):
-        compute(refuse)
-    with pytest.raises(WorkFailed, match=r"break down: .*ZeroDivisionError"):
-        compute(break_down)
-    with pytest.raises(WorkFailed, match=r"die: "):
-        compute(die)
-
-
 def test_what_no_node_holds_waits_for_one_and_says_so(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """A teacher that needs two CPUs; the worker has one, until the note is seen."""
     said, added = [], []
@@ -170,18 +142,6 @@ def test_what_no_node_holds_waits_for_one_and_says_so(cluster: Cluster, monkeypa
     assert said == ["note: waiting for a node that holds a trial (2 CPU): none of the cluster does"]
 
 
-def refuse() -> None:
-    raise DataError(Problem("x.txt:3", "is not a number", "a number"))
-
-
-def die() -> None:
-    os._exit(3)
-
-
-def break_down() -> float:
-    return 1 / 0
-
-
 def names_there() -> tuple[list[str], str]:
     from trainables.curriculum.scoring import SCORINGS
 
@@ -196,33 +156,6 @@ def test_a_file_is_loaded_on_each_node_though_none_has_it(cluster: Cluster, tmp_
         answers = ray.get([task.remote() for _ in range(6)])
     assert all("length" in names for names, _ in answers)
     assert len({node for _, node in answers}) == 2
-
-
-def test_a_module_that_a_node_lacks_is_named(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written(tmp_path, LENGTH, "not_there.py")
-    monkeypatch.syspath_prepend(tmp_path)
-    load_plugins(["not_there"])
-    with (
-        pytest.raises(WorkFailed, match=r"node [\d.]+ cannot run trials: --plugin: no module 'not_there'; install"),
-        ray_session(cluster.address),
-    ):
-        pytest.fail("the session has begun")
-
-
-def test_a_search_runs_with_a_plugin_and_asks_for_it_again(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    fresh_database(tmp_path / "tune_cl_runs")
-    write_trec_folder(tiny_data(queries=5, candidates=4, turns=1), tmp_path / "data")
-    file, space = written(tmp_path, LENGTH), written(tmp_path, OWN, "own.yaml")
-    assert main(["run", space, "--plugin", file, "--address", cluster.address, "--name", "a", "--json"]) == 0
-    document = json.loads(capfd.readouterr().out)
-    assert len(document["trials"]) == 2 and "failed" not in outcomes_of(document)
-    first = json.loads((tmp_path / "tune_cl_runs" / "a" / "journal.jsonl").read_text().splitlines()[0])
-    assert [record["file"] for record in first["plugins"]] == [file]
-    forget()
-    assert main(["confirm", "a"]) == 2 and f"--plugin {file}" in capfd.readouterr().err
 
 
 def test_trials_go_on_where_processes_and_nodes_die(

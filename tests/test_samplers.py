@@ -51,10 +51,6 @@ MAKERS: dict[str, Callable[[int], Sampler]] = {
 Event = tuple[str, int, object, Outcome | None]
 
 
-def test_every_searcher_has_a_maker() -> None:
-    assert set(MAKERS) == set(SEARCHERS)
-
-
 def value(point: Flat) -> float:
     """Value of a trial; higher is better. The optimum is root, n = 5, lr = 1e-3."""
     score = -abs(math.log10(point["lr"]) + 3) + {"linear": 0.0, "step": -1.0, "root": 0.5}[point["pacing"]]
@@ -162,27 +158,8 @@ def test_a_model_that_keeps_to_one_corner_tries_nothing_twice() -> None:
     assert len(set(seen)) == len(seen)
 
 
-@pytest.mark.slow
-def test_a_large_space_is_not_walked_while_chance_finds_something_new(monkeypatch: pytest.MonkeyPatch) -> None:
-    space = Space({f"k{i}": Parameter(IntDistribution(1, 20)) for i in range(6)})
-    monkeypatch.setattr(Space, "grid", lambda self: pytest.fail("64 million combinations are walked"))
-    sampler = GpSampler(space, 0)
-    for number in range(1, 16):
-        point = sampler.ask(number)
-        assert point is not None
-        sampler.replay(number, point)
-        sampler.tell(number, {1: sum(point.values()) / 1000}, "completed")
-
-
 def test_grid_keeps_the_order_of_the_space() -> None:
     assert list(finished(GridSampler)) == list(FINITE.grid())
-
-
-def test_random_draws_do_not_depend_on_earlier_trials() -> None:
-    alone = RandomSampler(SPACE, 3).ask(9)
-    sampler = RandomSampler(SPACE, 3)
-    search(sampler, 8, [])
-    assert sampler.ask(9) == alone
 
 
 def test_tpe_starts_like_random_search_until_enough_trials_finished() -> None:
@@ -196,22 +173,6 @@ def test_tpe_starts_like_random_search_until_enough_trials_finished() -> None:
         tpe.tell(number, {1: value(point)}, "completed" if number % 3 == 0 and number < 9 else "failed")
     tpe.tell(9, {1: 1.0}, "pruned")
     assert tpe.ask(10) != random.ask(10)
-
-
-def test_tpe_keeps_away_from_running_trials() -> None:
-    sampler = TpeSampler(SPACE, 0, startup_trials=8)
-    for number in range(8):
-        point = sampler.ask(number)
-        assert point is not None
-        sampler.replay(number, point)
-        sampler.tell(number, {1: value(point)}, "completed")
-    alone = sampler.ask(20)
-    assert alone is not None
-    for number in range(8, 14):
-        sampler.replay(number, {**alone, "lr": alone["lr"] * (1 + number / 100)})
-    beside = sampler.ask(20)
-    assert beside is not None
-    assert beside["lr"] != alone["lr"]
 
 
 def test_what_a_trial_is_told_as() -> None:
@@ -247,11 +208,6 @@ def test_samplers_by_name() -> None:
     experiments = {name: load_experiment("penha2020_pacing", [f"search.searcher={name}"]) for name in SEARCHERS}
     kinds = {name: type(new_sampler(experiment)) for name, experiment in experiments.items()}
     assert kinds == {"random": RandomSampler, "grid": GridSampler, "tpe": TpeSampler, "gp": GpSampler}
-
-
-def test_models_start_as_they_are_told() -> None:
-    tpe = new_sampler(load_experiment("penha2020_pacing", ["search.searcher=tpe", "search.startup_trials=3"]))
-    assert isinstance(tpe, TpeSampler) and tpe.startup_trials == 3
 
 
 NUMBERS = Space(

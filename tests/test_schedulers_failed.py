@@ -10,7 +10,6 @@ import pytest
 from tests.support.report_cases import Case
 from tests.support.scheduler_cases import WAYS
 from tune_cl.schedulers import SCHEDULERS, Decision, Scheduler
-from tune_cl.schedulers.asha import Asha
 from tune_cl.search.driver import SearchProgress
 
 
@@ -69,16 +68,3 @@ def test_a_search_tells_its_scheduler_which_trials_failed(tmp_path: Path) -> Non
     case.add([0.3] * 8, "completed")
     scheduler = SearchProgress(case.experiment, iter(case.events)).scheduler_of("t0001")
     assert scheduler.graces.keys() == {"t0001", "t0002"} and scheduler.best == {"t0002": 0.3}
-
-
-def test_a_search_tells_its_scheduler_which_trial_goes_on(tmp_path: Path) -> None:
-    """Else it would hold a place free for a trial that runs already."""
-    case = Case(tmp_path)
-    case.add([0.4] * 8, "baseline")
-    case.add([0.3] * 4)
-    progress = SearchProgress(case.experiment, iter(case.events))
-    assert isinstance(scheduler := progress.scheduler_of("t0001"), Asha) and scheduler.paused == {"t0001": 4}
-    begun = next(event for event in case.events if event["event"] == "trial" and event["trial"] == "t0001")
-    for event in ({"event": "pause", "trial": "t0001", "iteration": 4, "reason": "waits", "time": 20.0}, begun):
-        progress.apply(event)
-    assert scheduler.paused == {}

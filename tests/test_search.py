@@ -182,10 +182,3 @@ def test_the_scheduler_hears_when_no_new_configuration_comes(tmp_path: Path, opt
     trainer.journal.close()
     again = ToyTrainer(tmp_path / "a", experiment, concurrent=2).work().search
     assert again.progress.arms["curriculum"].scheduler.all_started and len(again.state.trials) == trials
-
-
-def test_some_trials_are_ranked_as_among_all(experiment: Experiment, tmp_path: Path) -> None:
-    state = ToyTrainer(tmp_path, experiment).work().search.state
-    names = [trial.trial for trial in state.by_number()][::2]
-    assert names
-    assert state.ranked(names[::-1]) == [pair for pair in state.ranked() if pair[0].trial in names]

@@ -18,7 +18,7 @@ from types import FrameType
 from typing import Any, TextIO
 
 from trainables.core.machine import usable_cpus
-from trainables.core.prose import phase, say
+from trainables.core.prose import phase
 
 
 def program(name: str) -> str:
@@ -142,29 +142,6 @@ def only_errors_logged(*names: str) -> Iterator[None]:
     finally:
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
-
-
-_is_command = False  # whether this process is `tune-cl`, which may end itself; a notebook is its user's
-
-
-def set_command() -> None:
-    """Notes that this process is `tune-cl`."""
-    global _is_command
-    _is_command = True
-
-
-def end_command(message: str) -> None:
-    """Says why nothing can go on; ends this process with status 1 if it is `tune-cl`. For threads: where the main one
-    waits in a library, no exception reaches it."""
-    say(message, whole=True)
-    if not _is_command:
-        return
-    if sys.stderr.isatty():
-        sys.stderr.write("\x1b[?25h")  # the cursor, which a panel hides
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
-            stream.flush()
-    os._exit(1)
 
 
 def silence(descriptor: int) -> None:

@@ -24,7 +24,7 @@ from trainables.core.errors import Interrupted, UserError, WorkFailed
 from trainables.core.prose import VisibleLog, visible
 from tune_cl.cli.commands import app
 from tune_cl.cli.usage import GROUP, common_first, require_command, user_error
-from tune_cl.process import SIGNALS, at_terminal, program, set_command, silence, stoppable
+from tune_cl.process import SIGNALS, at_terminal, program, silence, stoppable
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 COMPLETION = "_TUNE_CL_COMPLETE"  # set by a shell that asks what could come next
@@ -34,7 +34,6 @@ def console() -> NoReturn:
     """`tune-cl` as a process. Signals are ignored once the command is done: while Ray and other libraries shut down,
     Ctrl-C would end in a traceback and status 1. Garbage is not collected any more: at its end, Python would look
     through all that Ray, PyTorch and MLflow have loaded, for two seconds."""
-    set_command()
     if COMPLETION in os.environ:
         app()
     sys.stdout, sys.stderr = at_terminal(sys.stdout), at_terminal(sys.stderr)
