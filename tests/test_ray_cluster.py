@@ -48,9 +48,9 @@ def experiment(space: Path) -> Experiment:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """A head that holds no trial, and a worker. Before it this process had a local Ray, which keeps its token mode in
-    RAY_AUTH_MODE for the life of the process: without it no actor would start. The home may hold no token."""
+    """A head that holds no trial, and a worker; before it this process had a local Ray. The home may hold no token."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_AUTH_MODE", "token")
         patch.setenv("RAY_AUTH_TOKEN", "a" * 64)
         with ray_session(None):
             ray.get(ray.remote(lambda: None).remote())
