@@ -1,4 +1,4 @@
-"""Pipes and devices among data, rankers, searches and the cache are refused in one line, and none is waited for."""
+"""Pipes and devices among data and rankers are refused in one line, and none is waited for."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 
 from tests.support.data_folders import trec_files, write_folder
-from trainables.core.cache import cached, cached_resumable, load_array
-from trainables.core.errors import ConfigError, DataError
-from trainables.core.files import no_link, opened, read_text, write_text
+from trainables.core.cache import load_array
+from trainables.core.errors import DataError
+from trainables.core.files import opened, read_text, write_text
 from trainables.extras.trees import read_trees
 from trainables.training.checkpoint import load_tensors
 from tune_cl.cli import main
-from tune_cl.history.journal import read_events
 
 
 @pytest.fixture(autouse=True)
@@ -69,41 +68,11 @@ def test_of_a_ranker(name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str
     assert capfd.readouterr().err == f"error: {path}: not a regular file; a file, or a link to one\n"
 
 
-@pytest.mark.parametrize(
-    "read", [opened, read_text, load_tensors, load_array, read_trees, lambda path: [*read_events(path)]]
-)
+@pytest.mark.parametrize("read", [opened, read_text, load_tensors, load_array, read_trees])
 def test_of_every_reader(read, tmp_path: Path) -> None:
     path = pipe(tmp_path / "x.npy")
     with pytest.raises(DataError, match="not a regular file"):
         read(path)
-
-
-def test_a_pipe_in_the_cache_holds_up_no_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    os.utime(pipe(tmp_path / "tune_cl" / "kind" / ".a-b"), (0, 0))
-    entry = cached("kind", "ab" * 32, lambda folder: write_text(folder / "x", "y"))
-    assert (entry / "x").read_text() == "y"
-
-
-@pytest.mark.parametrize("kind", ["link", "pipe"])
-def test_a_lock_of_the_cache_is_a_file_of_ours(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    lock = pipe(tmp_path / "tune_cl" / "kind" / ".abc.lock")
-    if kind == "link":
-        lock.unlink()
-        lock.symlink_to(tmp_path / "created")
-    with pytest.raises(ConfigError, match=r"abc\.lock: not a regular file, or a link to one; remove it"):
-        cached_resumable("kind", "abc", lambda folder, state: None)
-    assert not (tmp_path / "created").exists()
-
-
-def test_what_is_written_in_place_follows_no_link(tmp_path: Path) -> None:
-    (tmp_path / "theirs").write_text("kept")
-    (tmp_path / "ours").symlink_to(tmp_path / "theirs")
-    with pytest.raises(ConfigError, match="remove it"):
-        no_link(str(tmp_path / "ours"), os.O_WRONLY | os.O_TRUNC)
-    write_text(tmp_path / "ours", "new")
-    assert (tmp_path / "theirs").read_text() == "kept" and not (tmp_path / "ours").is_symlink()
 
 
 def test_a_file_of_ours_takes_the_place_of_a_pipe(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from uuid import uuid4
 from trainables.core.errors import ConfigError, DataError, Problem
 
 LONGEST_NAME = 255  # bytes, the limit of common file systems
-LONGEST_LINE, MOST_TEXT = 1 << 26, 1 << 28  # bytes: of a line, and of a text that is read at once
+MOST_TEXT = 1 << 28  # bytes of a text that is read at once
 # as safetensors, NumPy and LightGBM put it
 FULL = re.compile(rf"os error {errno.ENOSPC}\b|\d+ requested and \d+ written|wrote \d+ of \d+ bytes")
 
@@ -96,33 +96,6 @@ def require_regular(path: Path, pipes: bool = False) -> None:
 def too_long(location: str | Path, most: int) -> DataError:
     """The error for what is longer than anything that is meant."""
     return DataError(Problem(str(location), f"longer than {most:,} bytes", "give a file of the form that is meant"))
-
-
-def lines_of(file: BinaryIO, path: Path) -> Iterator[bytes]:
-    """The lines of an open file. Raises DataError for one of more than LONGEST_LINE bytes: a file of zeros would fill
-    the memory."""
-    number = 1
-    while line := file.readline(LONGEST_LINE + 1):
-        if len(line) > LONGEST_LINE:
-            raise too_long(f"{path}:{number}", LONGEST_LINE)
-        yield line
-        number += 1
-
-
-def no_link(path: str, flags: int) -> int:
-    """An opener for `open`, for files of ours that are written in place. Others could foresee their names and put a
-    link there, through which we would write to any file: raises ConfigError for a link, pipe, device or folder."""
-    wrong = ConfigError(Problem(str(path), "not a regular file, or a link to one", "remove it"))
-    try:
-        handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
-            raise wrong from None
-        raise
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise wrong
-    return handle
 
 
 def read_text(path: Path) -> str:
