@@ -8,30 +8,11 @@ import pytest
 
 from tests.support.journal_events import SEARCH, end, result, trial
 from tune_cl.history.events import Event
-from tune_cl.history.state import Dev, SearchState, replay
+from tune_cl.history.state import replay
 
 
 def note(at: float, kind: str = "interrupted", **other: Any) -> Event:
     return {"event": kind, "time": at} | other
-
-
-def test_of_a_trial_that_an_earlier_version_trained_again_the_newest_training_counts() -> None:
-    first, second = [result(1, 1, 0.9), result(1, 2, 0.3)], [result(1, 3, 0.5), result(1, 4, 0.6)]
-    ended = end(1, "completed") | {"audit": 1, "back": True}
-    state = replay([SEARCH, trial(1), *first, trial(1) | {"anew": True}, *second, ended])
-    [now] = state.trials.values()
-    assert now.dev("mrr@10") == {3: 0.5, 4: 0.6} and now.best("mrr@10") == Dev(4, 0.6)
-    assert (now.outcome, state.iterations) == ("completed", 4)
-
-
-def test_a_trial_that_version_0_1_gave_other_weights_and_values_is_what_it_came_to_with_these() -> None:
-    again = trial(1, **{"curriculum.n": 5}) | {"chosen": {"ranker.filters": [1, 2]}}
-    begun = trial(1) | {"chosen": {"ranker.filters": [3]}}
-    told = [SEARCH, begun, result(1, 1, 0.9), result(1, 2, 0.8), again, result(1, 3, 0.4)]
-    assert replay(told[:2]).trials["t0001"].point == {"ranker.filters": (3,)}
-    [state] = (search := replay(told)).trials.values()
-    assert state.best("mrr@10") == Dev(3, 0.4) and search.iterations == 3
-    assert state.params == {"curriculum.n": 5} and state.point == {"ranker.filters": (1, 2)}
 
 
 def test_an_iteration_without_the_metric_has_no_value() -> None:
@@ -83,18 +64,6 @@ def test_what_a_search_computed_with_is_known_by_ranker_and_once() -> None:
     assert replay(told).machines == {"knrm": ["a", "b"], "bert": ["a"]}
 
 
-def test_later_forecasts_add_to_earlier_ones_and_files_count_from_the_end_of_the_search() -> None:
-    told: list[Event] = [
-        SEARCH | {"forecast": {"gpu_hours": 1.0}}, note(2.0, "forecast", hours_forecast=3.0),
-        {"event": "artifact", "path": "early.html"}, note(3.0, "search_end"),
-        {"event": "artifact", "path": "late.html"},
-        note(4.0, "warm_start", sources=[{"seeds": [1, 2]}, {}, {"seeds": [3]}], observations=[]),
-    ]  # fmt: skip
-    state = replay(told)
-    assert state.forecast == {"gpu_hours": 1.0, "hours_forecast": 3.0} and state.artifacts == {"late.html"}
-    assert state.search_seeds == {7, 1, 2, 3}
-
-
 def test_finished_trials_are_those_that_ran_to_the_end() -> None:
     """Trials of version 0.1 that trained a configuration again under another seed are trials like all others."""
     values, outcomes = (0.9, 0.125, 0.95, 0.625, 0.5), ("baseline", "completed", "stopped_early", "completed", "failed")
@@ -105,11 +74,6 @@ def test_finished_trials_are_those_that_ran_to_the_end() -> None:
     assert [one.number for one, _ in state.ranked()] == [2, 0, 3, 1]
 
 
-def test_each_event_but_the_first_is_seen_with_the_state_after_it() -> None:
-    seen: list[tuple[str, int]] = []
-
-    def see(state: SearchState, event: Event) -> None:
-        seen.append((event["event"], len(state.trials)))
-
-    replay([SEARCH, trial(0), trial(1)], see)
-    assert seen == [("trial", 1), ("trial", 2)]
+def test_files_count_from_the_end_of_the_search() -> None:
+    early, late = ({"event": "artifact", "path": path} for path in ("early.html", "late.html"))
+    assert replay([SEARCH, early, note(3.0, "search_end"), late]).artifacts == {"late.html"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal, NotRequired, TypedDict
 
 Arm = Literal["plain", "curriculum"]  # that of experiment.py, which a reader of journals need not load
@@ -67,7 +66,6 @@ class SearchEvent(Timed):
     arms: dict[Arm, ArmPlanned]
     compares: bool
     git_commit: NotRequired[str | None]
-    forecast: NotRequired[Mapping[str, float]]
     plugins: NotRequired[list[str]]
     objective: NotRequired[dict[str, Any] | None]
 
@@ -87,16 +85,8 @@ class LabelFreeEvent(Timed):
     label_free: LabelFreeMean | None
 
 
-class WarmStartEvent(Timed):
-    """Results of earlier searches (`search.warm_start`)."""
-
-    event: Literal["warm_start"]
-    sources: list[dict[str, Any]]
-    observations: list[dict[str, Any]]
-
-
 class TrialEvent(Timed):
-    """A trial begins, or goes on. chosen: of opened keys; anew: it begins again, `resume --retry-failed`; twins: of a
+    """A trial begins, or goes on. chosen: of opened keys; twins: of a
     plain one, the curricula that it is trained for."""
 
     event: Literal["trial"]
@@ -110,7 +100,6 @@ class TrialEvent(Timed):
     twin: NotRequired[str | None]
     twins: NotRequired[list[str]]
     led_by: NotRequired[Arm | None]
-    anew: NotRequired[bool]
 
 
 class ResultEvent(Timed):
@@ -227,24 +216,11 @@ class InterruptedEvent(Timed):
     event: Literal["interrupted"]
 
 
-class ForecastEvent(Timed):
-    """What has changed of the forecast since the search began."""
-
-    event: Literal["forecast"]
-    iterations_expected: int
-    seconds_per_iteration: float
-    hours_forecast: float
-    cpu_hours_forecast: float
-    gpu_hours_forecast: float
-
-
 Event = (
     SearchEvent
     | SessionEvent
     | InterruptedEvent
     | LabelFreeEvent
-    | ForecastEvent
-    | WarmStartEvent
     | TrialEvent
     | ResultEvent
     | PauseEvent

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -108,7 +108,7 @@ class Pair:
 
 @dataclass
 class SearchState:
-    """One search; the fields up to `forecast` are those of its `search` event, `end` is its `search_end` event."""
+    """One search; the fields up to `plugins` are those of its `search` event, `end` is its `search_end` event."""
 
     name: str
     data: Fingerprint
@@ -126,7 +126,6 @@ class SearchState:
     tracking_uri: str = ""
     versions: dict[str, str] = field(default_factory=dict)
     git_commit: str | None = None
-    forecast: dict[str, Any] = field(default_factory=dict)
     plugins: list[str] = field(default_factory=list)  # that bring parts of it: files or modules
     sessions: int = 0
     seconds: float = 0.0  # from the start of each session to its last event
@@ -141,12 +140,11 @@ class SearchState:
     artifacts: set[str] = field(default_factory=set)  # paths of files for the parent run, since its end
     label_free: dict[str, Any] = field(default_factory=dict)  # `first_stage` and `label_free` on dev, once computed
     notes: dict[str, list[str]] = field(default_factory=dict)  # on trials, by trial
-    warm_seeds: set[int] = field(default_factory=set)  # of the searches that it was warm-started from, as far as told
 
     @property
     def search_seeds(self) -> set[int]:
         """The seeds whose trainings had a say in what was chosen: no confirmation has one."""
-        return {self.seed, *self.warm_seeds}
+        return {self.seed}
 
     def best(self) -> tuple[TrialState, Dev] | None:
         """The first of `ranked`."""
@@ -240,8 +238,6 @@ class SearchState:
                 trial = self.trials[event["trial"]]
                 trial.outcome, trial.reason = event["outcome"], event.get("reason")
                 trial.artifacts = event.get("artifacts")
-            case "forecast":
-                self.forecast = self.forecast | {key: event[key] for key in event if key not in ("event", "time")}
             case "search_end":
                 self.end, self.artifacts = event, set()
             case "confirmation":
@@ -250,8 +246,6 @@ class SearchState:
                 self.verdicts.append(event)
             case "training_checkpoint":
                 self.training_checkpoints.setdefault(event["training"], []).append(event["path"])
-            case "warm_start":
-                self.warm_seeds.update(*(source.get("seeds", ()) for source in event["sources"]))
             case "artifact":
                 self.artifacts.add(event["path"])
 
@@ -263,13 +257,10 @@ class SearchState:
             self.training_seconds += event["metrics"]["seconds"]
 
     def _begin(self, event: TrialEvent) -> None:
-        point, params = as_point(event["chosen"]), shared(event["params"])
+        """A trial begins, or goes on after a pause, a stop or a failure."""
         if trial := self.trials.get(event["trial"]):
             trial.outcome = trial.reason = None
             trial.paused = False
-            if event.get("anew") or point != trial.point:  # only the newest training counts
-                trial.replaced += trial.checkpoints.values()
-                trial.point, trial.params, trial.results, trial.checkpoints = point, params, {}, {}
             return
         twins = [self.trials[name] for name in event.get("twins", ())]
         twin = event.get("twin")
@@ -283,8 +274,8 @@ class SearchState:
             arm=event["arm"],
             twin=twin,
             led_by=event.get("led_by"),
-            params=params,
-            point=point,
+            params=shared(event["params"]),
+            point=as_point(event["chosen"]),
         )
         for curriculum in twins:
             curriculum.twin, trial.twin = trial.trial, twins[0].trial
@@ -306,12 +297,9 @@ def shared(values: dict[str, Any]) -> dict[str, Any]:
     return {sys.intern(key): values[key] for key in values}
 
 
-def replay(events: Iterable[Event], seen: Callable[[SearchState, Event], None] | None = None) -> SearchState:
-    """The state after these events. `seen` is called with the state after each event but the first.
-
-    Raises DataError if there is none, the first is not `search`, or one lacks a key or names a trial that has not
-    begun.
-    """
+def replay(events: Iterable[Event]) -> SearchState:
+    """The state after these events. Raises DataError if there is none, the first is not `search`, or one lacks a key
+    or names a trial that has not begun."""
     state: SearchState | None = None
     for number, event in enumerate(events, 1):
         try:
@@ -319,8 +307,6 @@ def replay(events: Iterable[Event], seen: Callable[[SearchState, Event], None] |
                 state = initial_state(event)
             else:
                 state.apply(event)
-                if seen:
-                    seen(state, event)
         except (KeyError, TypeError) as wrong:
             what = f"event '{event['event']}' does not fit: {wrong}"
             raise DataError(Problem(f"journal:{number}", what, "a journal as tune-cl wrote it")) from wrong

@@ -22,7 +22,6 @@ from tune_cl.history.events import (
     DevReached,
     EndEvent,
     Event,
-    ForecastEvent,
     InterruptedEvent,
     ResultEvent,
     SearchEndEvent,
@@ -298,11 +297,6 @@ class Delivery:
                 self.store.log_metrics(run, points(metrics, event["time"], len(row["values"])))
                 self.finish(key, "FINISHED", event["time"])
 
-    def log_forecast(self, event: ForecastEvent) -> None:
-        if self.lacks(PARENT, event["time"]) and PARENT in self.runs:
-            forecast = {key: value for key, value in event.items() if key not in ("event", "time")}
-            self.store.log_tags(self.runs[PARENT], layout.tags({"forecast": forecast}))
-
     def log_file(self, event: ArtifactEvent) -> None:
         self.queue_artifact(PARENT, event["path"], event.get("folder"))
 
@@ -341,7 +335,6 @@ HANDLERS: dict[str, Callable[[Delivery, Any], None]] = {
     "search": Delivery.begin_search,
     "session": lambda delivery, event: delivery.set_status(event, "RUNNING"),
     "interrupted": lambda delivery, event: delivery.set_status(event, "KILLED"),
-    "forecast": Delivery.log_forecast,
     "trial": Delivery.begin_trial,
     "machine": Delivery.log_machine,
     "result": Delivery.log_result,

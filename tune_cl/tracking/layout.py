@@ -77,7 +77,7 @@ def run_key(search: SearchEvent, key: str) -> str:
 
 def search_tags(search: SearchEvent) -> dict[str, str]:
     """Tags of the parent run from the event `search`."""
-    keys = ("metric", "seed", "baseline", "yaml", "git_commit", "forecast")
+    keys = ("metric", "seed", "baseline", "yaml", "git_commit")
     versions = ", ".join(f"{package} {version}" for package, version in search["versions"].items())
     values = {"kind": "search", "search": search["name"], "search_id": search_id(search), "versions": versions}
     values |= {"key": run_key(search, PARENT), "ranker": rankers(search)}
