@@ -87,7 +87,7 @@ def test_an_unknown_search_names_the_nearest_or_the_command_that_starts_one(tmp_
     assert location == "NAME" and "'toy'" in wrong and str(tmp_path) in wrong and "tune-cl run" in right
     search(tmp_path, "quickstart")
     assert "mean quickstart?" in problem(existing_search_folder, str(tmp_path), "quikstart")[2]
-    assert existing_search_folder(str(tmp_path), "quickstart") == SearchFolder(tmp_path, "quickstart")
+    assert existing_search_folder(str(tmp_path), "quickstart").folder == tmp_path / "quickstart"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from tune_cl.history.search_folder import (
     DEFAULT_STORAGE,
     TRIALS,
     SearchFolder,
-    StorageOptions,
+    existing_search_folder,
 )
 from tune_cl.history.state import SearchState, replay
 from tune_cl.history.tracking_uri import masked
@@ -47,7 +47,7 @@ class Search:
     def recorded(cls, name: str, storage: str | Path = DEFAULT_STORAGE, tracking_uri: str | None = None) -> Search:
         """One that ran before. Raises ConfigError if there is none of this name in the storage, DataError if its
         journal is damaged."""
-        return cls(StorageOptions(storage=str(storage), tracking_uri=tracking_uri).existing(name))
+        return cls(existing_search_folder(str(storage), name, tracking_uri))
 
     @property
     def name(self) -> str:

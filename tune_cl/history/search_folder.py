@@ -25,8 +25,6 @@ from tune_cl.process import program
 WITH_OBJECTIVE = ("resume", "confirm", "effects", "plan")  # commands that train
 TRIALS = "trials"  # the folder of all trials' files, in that of a search
 DEFAULT_STORAGE = "./tune_cl_runs"
-STORAGE_HELP = f"the folder where state lives; on a cluster, one that all nodes see (default {DEFAULT_STORAGE})"
-TRACKING_HELP = "MLflow (default: $MLFLOW_TRACKING_URI, else a SQLite file in the storage)"
 REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}  # errors of writing to a folder of others
 
 
@@ -167,8 +165,9 @@ def name_exists(search_folder: SearchFolder) -> ConfigError:
     return ConfigError(Problem("--name", wrong, f"{search_folder.command('resume')}, or another name"))
 
 
-def existing_search_folder(storage: str, name: str) -> SearchFolder:
-    """The folder of an existing search. Raises ConfigError if there is no such search."""
+def existing_search_folder(storage: str, name: str, tracking_uri: str | None = None) -> SearchFolder:
+    """The folder of an existing search, with its tracking address: the given one, else that of its first event. Raises
+    ConfigError if there is no such search, DataError if its journal is damaged."""
     if not names_folder(name):
         right = "the name alone; --storage says where the search is"
         raise ConfigError(Problem("NAME", f"{name!r} is not a valid search name", right))
@@ -177,28 +176,10 @@ def existing_search_folder(storage: str, name: str) -> SearchFolder:
         names = search_folder.search_names()
         right = nearest(name, names) if names else "tune-cl run starts one"
         raise ConfigError(Problem("NAME", f"no search '{name}' in {search_folder.storage}", right))
-    return search_folder
-
-
-def with_tracking(search_folder: SearchFolder, given: str | None) -> SearchFolder:
-    """An existing search with its tracking address: the given one, else that of its first event."""
     first = first_event(search_folder.journal)
     recorded = moved(first["tracking_uri"], first["storage"], search_folder.storage)
-    uri = resolve_tracking_uri(search_folder.storage, given, recorded)
+    uri = resolve_tracking_uri(search_folder.storage, tracking_uri, recorded)
     return replace(search_folder, tracking_uri=uri, objective=option_of(first.get(OBJECTIVE)))
-
-
-@dataclass(frozen=True, kw_only=True)
-class StorageOptions:
-    """Where a search's state and MLflow's runs are."""
-
-    storage: str = DEFAULT_STORAGE
-    tracking_uri: str | None = None
-
-    def existing(self, name: str) -> SearchFolder:
-        """The folder of an existing search, with its tracking address. Raises ConfigError if there is none of this
-        name, DataError if its journal is damaged."""
-        return with_tracking(existing_search_folder(self.storage, name), self.tracking_uri)
 
 
 def resolve_recorded(recorded: str, folder: Path) -> Path:
