@@ -58,7 +58,7 @@ def test_a_damaged_entry_is_made_again(
     in_a_new_process(monkeypatch)
     entry = cached("kind", DIGEST, build)
     assert len(built) == 2 and np.load(entry / "a.npy").tolist() == list(range(100))
-    assert f"note: {entry} is damaged (" in capsys.readouterr().err
+    assert capsys.readouterr().err == f"note: {entry} is damaged; it is made again\n"
     assert cached("kind", DIGEST, build) == entry and len(built) == 2
 
 

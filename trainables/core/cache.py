@@ -101,8 +101,7 @@ def entry_in_cache(kind: str, digest: str) -> Path | None:
     if entry not in _verified:
         try:
             require_checksums(entry)
-        except (ValueError, FileNotFoundError, NotADirectoryError, IsADirectoryError) as damage:
-            say(f"note: {entry} is damaged ({damage}); it is made again")
+        except (ValueError, FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
         _verified.add(entry)
     return entry
@@ -138,6 +137,8 @@ def cached(kind: str, digest: str, build: Callable[[Path], None]) -> Path:
     entry = entry_of(kind, digest)
     with _alone(kind, entry):
         if entry_in_cache(kind, digest) is None:  # another process may have been faster
+            if entry.is_dir():
+                say(f"note: {entry} is damaged; it is made again")
             with phase(PHASES[kind]) if kind in PHASES else nullcontext(), full_disk_named(entry):
                 _build(entry, build)
     return entry
