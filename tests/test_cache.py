@@ -91,6 +91,7 @@ def test_one_builds_and_the_others_wait(capsys: pytest.CaptureFixture[str]) -> N
     assert "waiting for another process that builds the same (kind)" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_build_that_fails_or_is_killed_leaves_no_entry(tmp_path: Path) -> None:
     def fail(folder: Path) -> None:
         (folder / "half").touch()
