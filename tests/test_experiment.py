@@ -27,6 +27,7 @@ from tune_cl.experiment.readers import distinct_rankers
 from tune_cl.experiment.search_parts import new_sampler
 from tune_cl.space.space import Flat
 from tune_cl.space.space_files import dump_yaml, parse_yaml
+from tune_cl.verdict.opponents import filter_config
 
 __all__ = ["write"]  # a fixture
 
@@ -161,10 +162,8 @@ def test_a_twin_shares_what_the_baseline_leaves_open_and_a_filter_the_pairs_as_w
     assert experiment.config(dict(reversed(point.items()))) is config, "made once"
     assert config.twin.point == {**experiment.baseline, "training.lr": 2e-5}
     assert config.twin.is_plain and not config.is_plain
-    filtered = config.filter
-    assert filtered is not None and filtered.run.curriculum.pacing == "linear" and filtered.run.curriculum.delta == 0.5
-    assert (filtered.run.curriculum.scoring, filtered.run.curriculum.anti) == ("turns", True)
-    assert experiment.config(point | {"curriculum.final_share": 1}).filter is None
+    curriculum = filter_config(config, 0.5).run.curriculum
+    assert (curriculum.pacing, curriculum.delta, curriculum.scoring, curriculum.anti) == ("linear", 0.5, "turns", True)
 
 
 def test_values_that_do_not_go_together_are_found_before_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
