@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -53,5 +54,11 @@ def own_environment(local_ray: bool = False) -> Iterator[None]:
         values[AUTH_MODE] = "token"
     if given := os.environ.get(MLFLOW_TOKEN):
         values[MLFLOW_TOKEN] = given.strip()  # of the end of a line, which no header may hold
-    with environment(values):
-        yield
+    try:
+        with environment(values):
+            yield
+    finally:
+        if local_ray and "tune_cl.ray.workarounds" in sys.modules:  # Ray knows ours; the user may start one now
+            from tune_cl.ray.workarounds import reread_token
+
+            reread_token()

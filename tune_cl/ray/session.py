@@ -147,7 +147,6 @@ def ray_session(address: str | None) -> Iterator[None]:
         options: dict[str, Any] = {"address": address}
         if not address:  # "local": without an address Ray would join any cluster that runs on this machine
             options = {"address": "local", **local_options(around.enter_context(private_folder()))}
-            around.callback(reread_token)
             reread_token()
             around.enter_context(fewer_processes())
         doing = "connecting to Ray" if address else "starting Ray"
