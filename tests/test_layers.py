@@ -27,7 +27,6 @@ LAYERS = (  # lowest first; a module belongs to the longest prefix of its name
     "trainables",
     "tune_cl.testing",
     "tune_cl.process",
-    "tune_cl.documents",
     "tune_cl.results",
     "tune_cl.space",
     "tune_cl.samplers",
