@@ -82,7 +82,7 @@ def test_a_search_does_not_go_on_with_another_file_of_vectors(
     assert set(kept["files"]) == {str(one), str(other)}
     write_vectors(third := tmp_path / "c.txt", 3)
     teacher = [f"curriculum.teacher.ranker={{name: knrm, vectors: {third}}}"]
-    assert set(files_of(load_experiment(str(space), teacher).file_readers())) == {str(one), str(other), str(third)}
+    assert set(files_of(file_readers(load_experiment(str(space), teacher)))) == {str(one), str(other), str(third)}
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train").touch()  # a file named like the value for vectors that are trained
     assert set(files_of(file_readers(experiment))) == {str(one), str(other)}

@@ -20,7 +20,7 @@ from trainables.config.keys import TrainingRun, validated
 from trainables.core.errors import ConfigError
 from trainables.extras.decoder import DecoderModule
 from trainables.extras.prompt import INSTRUCTION, JUDGE
-from trainables.rankers import load_ranker, ranker_settings
+from trainables.rankers import load_ranker
 from trainables.rankers.ranker import TextSide
 from trainables.training.factory import make_training, training_notes
 from trainables.training.prepared import PreparedData, prepare
@@ -99,7 +99,7 @@ def prepared_of(folder: Path) -> PreparedData:
 
 
 def build(folder: Path, **ranker: Any) -> tuple[DecoderModule, TextSide]:
-    settings = ranker_settings(make_run(folder, **ranker).ranker)
+    settings = make_run(folder, **ranker).ranker
     text = DECODER.prepare(DATA, settings, seed=0)
     torch.manual_seed(1)
     module = DECODER.build(text, settings, MAX_LENGTH)
@@ -203,7 +203,7 @@ def test_what_cannot_say_yes_or_no_is_an_error(folder: Path, tmp_path: Path) -> 
 
 def test_what_does_not_fit_is_an_error(folder: Path) -> None:
     with pytest.raises(ConfigError, match=r"ranker\.name: decoder says yes or no, and the data has classes"):
-        DECODER.build(prepared_of(folder).text, ranker_settings(make_run(folder).ranker), MAX_LENGTH, 3)
+        DECODER.build(prepared_of(folder).text, make_run(folder).ranker, MAX_LENGTH, 3)
     run = make_run(folder, lora={"rank": 2, "targets": ["query"]})
     wrong = r"no linear layer of the model is named 'query'; some of q_proj, k_proj, v_proj, o_proj, gate_proj, "
     with pytest.raises(ConfigError, match=wrong):
