@@ -251,7 +251,7 @@ def compare(
         raise ValueError("values that are not numbers")
     if unknown := opponents.keys() - {*ROLES}:
         raise ValueError(f"'{min(unknown)}' is not a role: {', '.join(ROLES)}")
-    roles = [role for role in ROLES if opponents.keys() >= {role}]
+    roles: list[Role] = [role for role in ROLES if role in opponents]
     duels = [Duel(str(number), role, (role,), paired) for number in range(len(every)) for role in roles]
     configurations = {label: configuration(label, one) for label, one in arms.items()}
     return tuple(tested(one, arms, configurations) for one in outcomes(arms, duels).values())
