@@ -14,6 +14,7 @@ from tests.support.console import Console
 from tests.support.device_state import device_state
 from tests.support.trec_folder import write_trec_folder
 from trainables.config.keys import TrainingRun
+from trainables.training import device
 from tune_cl.api.check import SpaceCheck
 from tune_cl.cli.texts import check_text
 from tune_cl.ray import concurrency
@@ -52,7 +53,9 @@ class Check:
 
     def machine(self, cpu: int, gpu: int = 0, cuda: bool = True) -> None:
         self.monkeypatch.setattr(concurrency, "this_machine", lambda: {"CPU": cpu, "GPU": gpu})
-        self.monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda and gpu > 0)
+        kind = "cuda" if cuda and gpu > 0 else "cpu"
+        self.monkeypatch.setattr(torch.cuda, "is_available", lambda: kind == "cuda")
+        self.monkeypatch.setattr(device, "best_device", lambda: torch.device(kind))
 
     def __call__(self, *options: str) -> dict[str, Any]:
         return self.console.document("check space.yaml", *(f"--set={option}" for option in options))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.support.builders import tiny_data
 from tests.support.data_folders import assert_equal
-from trainables.core.cache import cache_root, cached, digest_of
+from trainables.core.cache import cache_root, digest_of
 from trainables.data import data_cache
 from trainables.data.columns import RankingData, TextColumn
 from trainables.data.data_cache import TextWriter, cached_data, load_data_folder, save_data
@@ -48,41 +47,6 @@ def test_data_that_another_version_of_the_store_wrote_is_read_again(monkeypatch:
 def test_digests_are_equal_only_for_equal_parts(left: list, right: list) -> None:
     same = [(type(part), part) for part in left] == [(type(part), part) for part in right]
     assert (digest_of(*left) == digest_of(*right)) == same
-
-
-def test_an_entry_is_built_once_and_what_failed_leaves_nothing() -> None:
-    built = []
-
-    def build(folder: Path) -> None:
-        built.append(folder)
-        (folder / "file").write_text("content")
-
-    def fail(folder: Path) -> None:
-        build(folder)
-        raise RuntimeError("stopped")
-
-    entries = [cached("test", digest_of("built once"), build) for _ in range(2)]
-    assert len(built) == 1 and [(entry / "file").read_text() for entry in entries] == ["content"] * 2
-    with pytest.raises(RuntimeError, match="stopped"):
-        cached("failing", digest_of("fails"), fail)
-    assert list((cache_root() / "failing").iterdir()) == []
-
-
-def test_what_killed_builds_left_is_removed() -> None:
-    """A build that goes on is left alone, however old its folder is."""
-    kind = cache_root() / "killed"
-    old, young = kind / ".aaaa-1", kind / ".cccc-3"
-    for folder in (old, young):
-        folder.mkdir(parents=True)
-        (folder / "half").write_text("")
-    os.utime(old, (0, 0))
-
-    def build(folder: Path) -> None:
-        os.utime(folder, (0, 0))
-        entry = cached("killed", digest_of("meanwhile"), lambda folder: None)
-        assert sorted(kind.iterdir()) == sorted([folder, young, entry])
-
-    cached("killed", digest_of("whole"), build)
 
 
 def test_data_comes_back_as_it_was(tmp_path: Path) -> None:

@@ -192,9 +192,9 @@ def test_a_ranker_over_features_trains_saves_and_loads(tmp_path: Path, monkeypat
     load_plugins([file := written(tmp_path, LINEAR)])
     keys: dict[str, object] = {"metric": "ndcg@10", "training.max_iterations": 4}
     trained = tune_cl.train(data="letor", ranker="linear", overrides=keys, output="out", test=True)
-    assert trained.document["dev"] == sorted(set(trained.document["dev"])), "it learns"
+    assert list(trained.dev) == sorted(set(trained.dev)), "it learns"
     again = tune_cl.train(data="letor", ranker="linear", overrides=keys, output="out", test=True)
-    assert again.document["test"] == trained.document["test"], "from its state"
+    assert again.test == trained.test, "from its state"
     plugins.LOADED.clear()
     with pytest.raises(ConfigError, match=rf"--plugin: the ranker .* needs the plug-in {re.escape(file)}"):
         tune_cl.load_ranker("out/ranker")

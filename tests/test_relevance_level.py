@@ -74,7 +74,7 @@ def test_a_training_is_judged_by_the_level_on_dev_and_on_test(graded: RankingDat
 
 def test_trees_are_judged_by_the_level() -> None:
     data = letor_data()
-    trees = TreeTraining(level_2(tree_run(1)).model_copy(update={"metric": "map"}), prepared_of(data), share=False)
+    trees = TreeTraining(level_2(tree_run(1)).model_copy(update={"metric": "map"}), prepared_of(data))
     dev = trees.iterate()["dev_map"]
     assert dev == mean_at(2, data, trees.score(data.splits["dev"])) != mean_at(1, data, trees.best_scores)
 

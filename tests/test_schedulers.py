@@ -134,9 +134,9 @@ def test_the_model_compares_with_the_highest_forecast(monkeypatch: pytest.Monkey
         model.curves.curves[name] = Curve(place, end=0, points=5)
     means = np.array([0.5, 0.1, 0.9, 0.1, 0.1])
     monkeypatch.setattr(model.curves, "forecast", lambda trials: (means, np.full(5, 0.1)))
-    assert model.fill("a", 5) is Decision.STOP
+    assert model.decide("a", 5) is Decision.STOP
     means[2] = 0.5
-    assert model.fill("a", 5) is Decision.GO_ON
+    assert model.decide("a", 5) is Decision.GO_ON
 
 
 @pytest.mark.parametrize("name", SCHEDULERS)

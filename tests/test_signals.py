@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,7 +15,6 @@ from typing import Any, cast
 import pytest
 
 from trainables.training import saves
-from tune_cl import run_training as train
 from tune_cl.process import SIGNALS, at_terminal, stop_if_asked, stoppable
 from tune_cl.ray import concurrency as places
 from tune_cl.ray import session
@@ -113,6 +113,7 @@ def test_a_wait_for_tasks_ends_then(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_training_ends_at_its_next_iteration_then(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     training = SimpleNamespace(iteration=0, finished=False, pop_notes=lambda: swallowed(signal.SIGTERM) or ())
     monkeypatch.setattr(saves, "iterations", lambda *_: iter([{}, {}]))
+    train = import_module("tune_cl.api.train")  # the package has a function of this name
     monkeypatch.setattr(train, "_progress", lambda *_: "")
     with stoppable(), pytest.raises(KeyboardInterrupt):
         train._train(cast(Any, training), tmp_path)

@@ -128,9 +128,9 @@ def test_the_trials_of_a_search_share_the_teacher_of_its_baseline(data, trained)
 
 
 def test_a_wrong_ranker_of_the_teacher_is_an_error_at_its_key() -> None:
-    with pytest.raises(ConfigError, match=r"curriculum.teacher.ranker: ranker.name: unknown value 'bort'"):
+    with pytest.raises(ConfigError, match=r"curriculum.teacher.ranker.name: unknown value 'bort'"):
         make_run(teacher={"ranker": "bort"})
-    with pytest.raises(ConfigError, match=r"curriculum.teacher.ranker: ranker.filtres: unknown key"):
+    with pytest.raises(ConfigError, match=r"curriculum.teacher.ranker.filtres: unknown key"):
         make_run(teacher={"ranker": {"name": "conv_knrm", "filtres": 1}})
 
 

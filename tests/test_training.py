@@ -119,7 +119,7 @@ def test_bert_with_all_its_options_trains_resumes_and_is_saved(data, tmp_path: P
     run = make_run(
         "bert", training={"max_length": 12, "micro_batch": 3, "warmup": 0.2, "schedule": "linear", "max_iterations": 2}
     )
-    run = run.model_copy(update={"ranker": run.ranker | options})
+    run = run.model_copy(update={"ranker": run.ranker.model_copy(update=options)})
     unbroken, first, second = start(run, data), start(run, data), start(run, data)
     inputs = unbroken.batcher.inputs(np.arange(20))
     assert (inputs["passages"] > 1).any()

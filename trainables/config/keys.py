@@ -85,7 +85,9 @@ def ranker_at(location: str) -> BeforeValidator:
         try:
             return ranker_settings(keys)
         except ConfigError as error:
-            raise refusal(*error.problems) from None
+            places = [location + problem.location.removeprefix("ranker") for problem in error.problems]
+            problems = zip(places, error.problems, strict=True)
+            raise refusal(*(Problem(place, problem.wrong, problem.right) for place, problem in problems)) from None
         except ValidationError as error:
             fields = dotted_keys(RANKERS[keys["name"]].settings, f"{location}.")
             raise refusal(*problems_of(error, fields, f"{location}.")) from None
