@@ -24,6 +24,7 @@ BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError)  # what reading a file 
 BEGINNING = 1 << 16  # bytes by which a file is recognised
 BLOCK = 1 << 24  # bytes that are parsed at once
 MAX_LINE = 16 << 20  # bytes; longer than any document of the public collections
+GIVEN = "tune_cl: given row"  # in Parquet of a table from Python: the column of its rows' numbers; the table's name
 BOM = b"\xef\xbb\xbf"
 SPLIT_NAMES = {
     "train": ("train", "training", "trainingset"),

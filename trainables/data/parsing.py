@@ -22,6 +22,7 @@ from trainables.data.files import (
     BEGINNING,
     BROKEN,
     DECODER,
+    GIVEN,
     MAX_LINE,
     blocks,
     ending_of,
@@ -35,7 +36,6 @@ from trainables.data.files import (
 from trainables.data.rows import arrow, count_of_lines, enumerated, flags, located
 
 ROWS_OF_JSON = "an array of objects, or one a line: DataFrame.to_json(FILE, orient='records', lines=True)"
-GIVEN = "tune_cl: given row"  # in Parquet of a table from Python: the column of its rows' numbers; the table's name
 WORDS = {"qid": "QUERY", "docno": "DOCUMENT", "label": "GRADE", "": "..."}
 
 

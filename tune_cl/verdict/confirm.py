@@ -6,10 +6,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import pandas as pd
 
 from trainables.config.function import Objective
 from trainables.config.objective import AnyRun
@@ -67,6 +66,9 @@ from tune_cl.verdict.trainings import (
     seed_run,
     values_frame,
 )
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SPLITS = ("test", "dev")
 SECONDS = ((60, 20), (1200, 10))  # of a training: the seeds that up to so many of them are worth

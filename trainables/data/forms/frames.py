@@ -15,9 +15,8 @@ from pyarrow import parquet
 from trainables.core.cache import cached, digest_of
 from trainables.core.errors import DataError, Problem, WorkFailed
 from trainables.core.hub import hub_answers, hub_out_of_reach, out_of_reach
-from trainables.data.files import SPLIT_NAMES, split_of
+from trainables.data.files import GIVEN, SPLIT_NAMES, split_of
 from trainables.data.forms import HUB
-from trainables.data.parsing import GIVEN
 
 Data = Any  # str, Path, None, or a table; libraries of tables are not imported for their names
 FORM = f"{HUB}NAME or {HUB}NAME/CONFIGURATION"
