@@ -391,7 +391,7 @@ def verdict_numbers(verdict: Any) -> Facts:
         for one in verdict.opponents
     }
     selection = {one.trial_id: [*one.values, one.chosen] for one in verdict.selection}
-    plain = {key: getattr(verdict, key) for key in ("verdict", "seeds", "queries", "clusters", "detectable")}
+    plain = {key: getattr(verdict, key) for key in ("verdict", "seeds", "queries", "clusters")}
     return {**plain, "values": values, "tests": tests, "selection": selection}
 
 
