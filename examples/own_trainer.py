@@ -25,7 +25,7 @@ SPACE = {
     "parameters": {
         "model": "cross-encoder/ms-marco-MiniLM-L6-v2",
         "max_length": 128,
-        "lr": {"loguniform": [1e-5, 1e-3], "prior": 1e-4},
+        "lr": {"loguniform": [1e-5, 1e-3]},
     },
     "training": {"max_iterations": 5},
     "search": {"searcher": "tpe", "scheduler": "asha", "trials": 12},

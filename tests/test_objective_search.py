@@ -141,7 +141,7 @@ def test_a_function_that_fails_says_where(
     assert f"KeyError: 'no such column' (traceback: {trace})" in error
     assert 'raise KeyError("no such column")' in trace.read_text()
     assert main(["run", str(space), *options[:4], "--set", "training.lr=1", "--name", "worse"]) == 2
-    assert "training.lr: is a key of our own rankers" in capsys.readouterr().err
+    assert "training.lr: unknown key; did you mean parameters.lr?" in capsys.readouterr().err
     assert not (tmp_path / "worse").exists()
 
 

@@ -86,7 +86,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_wheel_holds_every_module_and_search_space_and_nothing_else(wheel: Path) -> None:
     names = [name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name]
-    assert sorted(names) == source_files(".py", ".yaml", ".html", ".css", ".js", ".json", ".bib", ".typed")
+    assert sorted(names) == source_files(".py", ".yaml", ".html", ".css", ".js", ".json", ".bib", ".md", ".typed")
 
 
 def test_wheel_carries_the_licence_and_the_command(wheel: Path) -> None:

@@ -54,8 +54,9 @@ def own_environment(local_ray: bool = False) -> Iterator[None]:
         values[AUTH_MODE] = "token"
     if given := os.environ.get(MLFLOW_TOKEN):
         values[MLFLOW_TOKEN] = given.strip()  # of the end of a line, which no header may hold
+    changes = {name: value for name, value in values.items() if os.environ.get(name) != value}
     try:
-        with environment(values):
+        with environment(changes):
             yield
     finally:
         if local_ray and "tune_cl.ray.workarounds" in sys.modules:  # Ray knows ours; the user may start one now
