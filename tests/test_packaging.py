@@ -28,7 +28,7 @@ PACKAGES = ("tune_cl", "trainables", "search_spaces")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 OPTIONAL = [line for extra in PROJECT["optional-dependencies"].values() for line in extra]
 OF_NOTEBOOKS = {"IPython"}  # imported where a notebook's kernel has imported it
-IMPORTED_BY_OTHERS = {"cmaes", "greenlet"}  # by Optuna: CMA-ES sampler, Gaussian process
+IMPORTED_BY_OTHERS = {"greenlet"}  # by Optuna: Gaussian process
 
 
 def run(*command: str | Path, cwd: Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:

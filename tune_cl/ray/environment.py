@@ -27,6 +27,7 @@ RAY = {
     "RAY_IGNORE_UNHANDLED_ERRORS": "1",  # no traceback of a trial that nobody waits for
 }
 WAITING = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0"}  # threads that wait leave their core to other trials
+SKLEARN = {"KMP_DUPLICATE_LIB_OK": "True", "KMP_INIT_AT_FORK": "FALSE"}  # it writes them as it is imported, for a chart
 MLFLOW = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # MLflow's blind retries create runs twice; the writer looks first
@@ -46,7 +47,7 @@ def own_environment(local_ray: bool = False) -> Iterator[None]:
     `local_ray`: whether the work may start a Ray here. Others can reach it over the network, so that it asks for a
     token, whatever mode the user has set: the user's, or one that only the environment of its processes holds.
     """
-    values = RAY | MLFLOW | WAITING
+    values = RAY | MLFLOW | WAITING | SKLEARN
     if local_ray and TOKEN_PATH not in os.environ:
         values[TOKEN] = secrets.token_hex(32)
     values = {name: value for name, value in values.items() if name not in os.environ}
