@@ -117,6 +117,9 @@ class Effects(Result):
     def __str__(self) -> str:
         return " ".join(self.sentences)
 
+    def __repr__(self) -> str:
+        return f"<Effects: {self}>"
+
 
 # -- a search ------------------------------------------------------------------------------------------------------
 
@@ -346,19 +349,24 @@ class Verdict(Result):
     sentences: tuple[str, ...] = ()
 
     @property
+    def over_curricula(self) -> bool:
+        """Whether the question is about curricula, not about other keys."""
+        return self.plain == PLAIN_TRAINING
+
+    @property
     def headline(self) -> str:
         """The verdict in one sentence."""
         return self.sentences[0]
 
     @property
     def table(self) -> pd.DataFrame:
-        """The curriculum, then its opponents: label, roles, mean, sd, difference, low, high, p; then the mean of each
-        seed."""
+        """The curriculum (its role is `other` in a search over other keys), then its opponents: label, roles, mean, sd,
+        difference, low, high, p; then the mean of each seed."""
         import pandas as pd
 
-        rows = []
+        rows, tested = [], "curriculum" if self.over_curricula else "other"
         for one in (self.curriculum, *self.opponents):
-            roles = ", ".join(one.roles) if isinstance(one, Opponent) else "curriculum"
+            roles = ", ".join(one.roles) if isinstance(one, Opponent) else tested
             row: dict[str, Any] = {"label": one.label, "roles": roles, "mean": one.mean, "sd": one.sd}
             if isinstance(one, Opponent):
                 low, high = one.ci95 or (None, None)
@@ -378,6 +386,9 @@ class Verdict(Result):
 
     def __str__(self) -> str:
         return " ".join(self.sentences)
+
+    def __repr__(self) -> str:
+        return f"<Verdict: {self.verdict}; {self}>"
 
     def _repr_html_(self) -> str:
         table = self.table.to_html(index=False, na_rep="", float_format="{:.4f}".format)

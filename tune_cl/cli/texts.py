@@ -99,9 +99,10 @@ def confirm_text(result: Verdict | Plan) -> str:
 
 def verdict_text(verdict: Verdict) -> str:
     from tune_cl.history.search_folder import search_folder_of
+    from tune_cl.space.wording import arm_words
 
-    curriculum = verdict.curriculum
-    rows = [(curriculum.label, "curriculum", curriculum.mean, curriculum.sd, "", "", "")]
+    curriculum, role = verdict.curriculum, arm_words("curriculum", verdict.over_curricula)
+    rows = [(curriculum.label, role, curriculum.mean, curriculum.sd, "", "", "")]
     rows += [_opponent(opponent) for opponent in verdict.opponents]
     headings = ["", "role", f"{verdict.split} {in_words(verdict.metric)}", "SD", "difference", "95 % CI", "p"]
     lines = [*map(wrapped, verdict.sentences), "", table(headings, rows)]

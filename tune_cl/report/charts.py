@@ -129,7 +129,7 @@ def draw_forest(axes: Axes, verdict: Verdict) -> None:
     axes.set_yticks([])
     axes.set_ylim(len(verdict.opponents) - 0.45, -0.7)
     axes.spines["left"].set_visible(False)
-    axes.set_xlabel(f"{in_words(verdict.metric)} on {verdict.split}: curriculum less opponent, 95 % CI")
+    axes.set_xlabel(f"{in_words(verdict.metric)} on {verdict.split}: less opponent, 95 % CI")
 
 
 def value_chart(effects: Effects) -> Markup:

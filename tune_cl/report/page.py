@@ -67,17 +67,19 @@ def page(contents: Contents) -> str:
     )
 
 
-def sections_of(contents: Contents) -> list[Section]:
-    """All sections that have something to say, the verdict first."""
-    result, search_folder = contents.result, contents.search_folder
+def sections_of(contents: Contents, in_python: bool = False) -> list[Section]:
+    """All sections that have something to say, the verdict first. `in_python`: what to do next as calls, not
+    commands."""
+    result = contents.result
+    ask = contents.search_folder.call if in_python else contents.search_folder.command
     found = [verdict_section(contents.verdict)] if contents.verdict else []
     if result is None:
-        going_on = [] if contents.state.end else [search_folder.command("resume")]
+        going_on = [] if contents.state.end else [ask("resume")]
         return [*found, Section("Search", [NOTHING], commands=going_on), _again(contents)]
     if not contents.verdict:
         parts = [Part("No verdict yet: nothing has been confirmed")]
         command = "confirm" if result.best_curriculum else "report"
-        found.append(Section("Verdict", parts, commands=[search_folder.command(command)], answer=""))
+        found.append(Section("Verdict", parts, commands=[ask(command)], answer=""))
     searched = [part for part in of_search(result) if part not in of_effects(result.effects)]
     found.append(Section("On dev", [*searched, *best_trials(result)], _curves(result, contents.state)))
     found += effects_sections(contents.effects)
@@ -86,7 +88,7 @@ def sections_of(contents: Contents) -> list[Section]:
 
 def verdict_section(verdict: Verdict) -> Section:
     legend = "A dot for each seed; below it the difference and its 95 % interval for new trainings on new queries."
-    forest = [Chart("The curriculum less each opponent", charts.forest_chart(verdict), legend)]
+    forest = [Chart("Differences from each opponent", charts.forest_chart(verdict), legend)]
     answer = "" if verdict.split == "dev" else verdict.verdict.partition(" ")[0]
     return Section("Verdict", of_verdict(verdict), forest, answer=answer)
 
@@ -141,7 +143,7 @@ def _again(contents: Contents) -> Section:
 
 def search_html(search_folder: SearchFolder) -> str:
     """All sections but the last for a notebook: the style's rules for the page apply to the element around them."""
-    sections = sections_of(contents_of(search_folder))[:-1]
+    sections = sections_of(contents_of(search_folder), in_python=True)[:-1]
     rules = STYLE.replace(":root {", "& {").replace("body {", "& {")
     style = Markup(f".{CLASS} {{ {rules} }}")
     return TEMPLATES.get_template("fragment.html").render(sections=sections, style=style, name=CLASS)

@@ -184,7 +184,7 @@ def _table(result: SearchResult, verdict: Verdict | None) -> str:
         over = f"{counted(len(verdict.seeds), 'seed')} on the {counted(verdict.queries, 'query')} of the"
         caption = (
             f"Mean and standard deviation of {metric} over {over} {verdict.split} split of {latex(result.data)}. "
-            "Differences are those of the curriculum above from each opponent, with 95\\,\\% confidence intervals and "
+            "Differences are those of the training above from each opponent, with 95\\,\\% confidence intervals and "
             "$p$-values for new queries and new trainings."
         )
     else:

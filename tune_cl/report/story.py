@@ -11,7 +11,7 @@ from trainables.core.prose import counted
 from trainables.evaluation.metrics import in_words
 from tune_cl.experiment.experiment import CURRICULUM, PLAIN
 from tune_cl.report.wording import NONE, interval_words, number, p_value, signed
-from tune_cl.results import Configuration, Effects, Opponent, SearchResult, Trial, Verdict
+from tune_cl.results import Effects, SearchResult, Tested, Trial, Verdict
 from tune_cl.search.remarks import in_sentences
 from tune_cl.space.space import short
 from tune_cl.space.wording import (
@@ -24,7 +24,7 @@ from tune_cl.space.wording import (
     not_tuned,
     tuning_words,
 )
-from tune_cl.verdict.sentences import badge, over_curricula, size_words
+from tune_cl.verdict.sentences import badge, size_words
 
 MOST_TRIALS = 10  # of an arm in a table
 
@@ -60,14 +60,15 @@ def of_verdict(verdict: Verdict) -> list[Part]:
     """The answer with what explains it and what to know before one believes it; then what it rests on."""
     free = label_free_rows(verdict.first_stage, verdict.label_free)
     rows = [(one.label, "without training labels", number(one.mean), *("",) * 4) for one in free]
-    rows += _rows(verdict.curriculum, verdict.opponents)
+    rows += _rows(verdict, verdict)
+    what = "curriculum" if verdict.over_curricula else "configuration"
     parts = [
         *part(badge(verdict), verdict.sentences),
         *part("Tests", [_sample(verdict)], _tests_table(verdict, rows)),
     ]
     for one in verdict.others:
         answer = f"{one.curriculum.label}: {one.verdict}."
-        parts += part("Further curriculum", [answer], _tests_table(verdict, _rows(one.curriculum, one.opponents)))
+        parts += part(f"Further {what}", [answer], _tests_table(verdict, _rows(verdict, one)))
     return [*parts, *_selection(verdict)]
 
 
@@ -81,14 +82,15 @@ def _tests_table(verdict: Verdict, rows: Sequence[tuple[str, ...]]) -> Table:
     return Table(columns, tuple(rows))
 
 
-def _rows(curriculum: Configuration, opponents: Sequence[Opponent]) -> list[tuple[str, ...]]:
-    """A curriculum, then its opponents, each with the curriculum's difference from it."""
-    name = f"curriculum {curriculum.trial_id or ''}".rstrip()
+def _rows(verdict: Verdict, tested: Verdict | Tested) -> list[tuple[str, ...]]:
+    """A curriculum that is `tested`, then its opponents, each with the curriculum's difference from it."""
+    curriculum = tested.curriculum
+    name = f"{arm_words(CURRICULUM, verdict.over_curricula)} {curriculum.trial_id or ''}".rstrip()
     first = (curriculum.label, name, number(curriculum.mean), number(curriculum.sd), "", "", "")
     others = [
         (one.label, ", ".join(one.roles), number(one.mean), number(one.sd), signed(one.difference),
          interval_words(one.ci95), p_value(one.p))
-        for one in opponents
+        for one in tested.opponents
     ]  # fmt: skip
     return [first, *others]
 
@@ -97,7 +99,7 @@ def _selection(verdict: Verdict) -> list[Part]:
     seeds = max((len(row.values) for row in verdict.selection), default=0)
     if not seeds:
         return []
-    names = {arm: arm_words(arm, over_curricula(verdict)) for arm in (PLAIN, CURRICULUM)}
+    names = {arm: arm_words(arm, verdict.over_curricula) for arm in (PLAIN, CURRICULUM)}
     rows = tuple(
         (names[row.arm], f"{row.trial_id} {row.label}", number(row.mean), "chosen" if row.chosen else "")
         for row in verdict.selection

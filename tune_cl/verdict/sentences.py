@@ -11,7 +11,7 @@ from trainables.core.prose import counted
 from trainables.evaluation.metrics import in_words
 from trainables.evaluation.significance import OFTEN
 from tune_cl.results import LEVEL, Collapse, Opponent, Verdict
-from tune_cl.space.wording import PLAIN_TRAINING, below_label_free, label_free_rows, setting
+from tune_cl.space.wording import below_label_free, label_free_rows, setting
 from tune_cl.verdict.power import GAIN
 
 FEW_SOUND = 6  # seeds: with fewer, nothing is known of how often trainings collapse
@@ -29,12 +29,7 @@ def badge(verdict: Verdict) -> str:
     """The verdict in a few words."""
     if verdict.split == "dev":
         return "No verdict: compared on dev only"
-    return BADGES[verdict.verdict].format("The curriculum" if over_curricula(verdict) else "The change")
-
-
-def over_curricula(verdict: Verdict) -> bool:
-    """Whether the question is about curricula, and not about other keys of the baseline."""
-    return verdict.plain == PLAIN_TRAINING
+    return BADGES[verdict.verdict].format("The curriculum" if verdict.over_curricula else "The change")
 
 
 def headline(verdict: Verdict) -> str:
@@ -79,7 +74,7 @@ def p_words(verdict: Verdict) -> str:
         queries += f" in {counted(verdict.clusters, 'cluster')}"
     sample = f"{counted(len(verdict.seeds), 'seed')}, {queries}"
     if verdict.others:
-        sample += f"; Holm over {len(verdict.others) + 1} curricula"
+        sample += f"; Holm over {len(verdict.others) + 1} {'curricula' if verdict.over_curricula else 'configurations'}"
     p = verdict.opponents[0].p
     return f" ({sample})" if p is None else f" (p = {p:.2g}, {sample})"
 
@@ -97,7 +92,7 @@ def opponent_words(verdict: Verdict, one: Opponent) -> str:
 
 
 def _without(verdict: Verdict) -> str:
-    return "without the curriculum" if over_curricula(verdict) else f"with {verdict.plain}"
+    return "without the curriculum" if verdict.over_curricula else f"with {verdict.plain}"
 
 
 def sentences(verdict: Verdict) -> list[str]:
