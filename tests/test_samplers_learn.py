@@ -60,7 +60,7 @@ def test_what_a_sampler_is_told_matters(name: str) -> None:
     assert proposals(kind(PLANE, 0, STARTUP), trials) == told[0] != told[1], "the seed decides"
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", ["tpe"])  # gp reads finished trials alone
 def test_a_scheduler_that_stops_leaves_a_sampler_something_to_learn(name: str) -> None:
     kind, trials = LEARNERS[name]
     near, early, late = [], [], []

@@ -144,7 +144,7 @@ def test_features_that_do_not_fit_into_memory_are_refused(
     monkeypatch.setattr(machine, "PROC", tmp_path)
     assert main(["data", str(folder)]) == BAD_INPUT
     error = capsys.readouterr().err
-    assert str(folder) in error and "65,536 take 2.0 MiB" in error
+    assert str(folder) in error and "65,536 features take 2 MiB" in error
     monkeypatch.undo()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     assert machine.usable_memory() > 1 << 20

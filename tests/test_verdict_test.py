@@ -6,6 +6,7 @@ import math
 from typing import Any, get_args
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,6 +27,7 @@ from tune_cl.verdict.test import (
     least_favourable,
     level_of,
     outcomes,
+    values_by_cluster,
     values_by_label,
 )
 
@@ -217,3 +219,10 @@ def test_a_verdict_on_dev_or_of_one_seed_says_so() -> None:
     one = opponent("champion", p=None, values=(0.5,), sd=None)
     made: Verdict = made_verdict(one, verdict=NOTHING, fixed_seeds=fixed, seeds=(1,), look=Look(), curriculum=one)
     assert "one seed says nothing" in made.headline and "Over these 1 seed alone it is better" in str(made)
+
+
+def test_near_duplicate_queries_are_tested_as_one() -> None:
+    rows = [("a", seed, f"q{query}", query // 2, 0.1 * query + seed) for seed in (1, 2) for query in range(6)]
+    frame = pd.DataFrame(rows, columns=["label", "seed", "query", "cluster", "value"])
+    values = values_by_cluster(frame)["a"]
+    assert values.shape == (2, 3) and values.mean(axis=1) == pytest.approx([1.25, 2.25])

@@ -379,7 +379,7 @@ class Verdict(Result):
 
     @property
     def per_query(self) -> pd.DataFrame:
-        """The metric's value of each query: label, role, seed, query, value; read from the search's folder."""
+        """Label, role, seed, query, value and cluster (near-duplicates have one), read from the search's folder."""
         import pandas as pd
 
         return pd.read_parquet(Path(self.storage) / self.search / "confirmation" / f"{self.split}.parquet")

@@ -48,13 +48,13 @@ from tune_cl.verdict.selection import (
 from tune_cl.verdict.test import (
     Duel,
     Outcome,
-    by_cluster,
     compared,
     configuration,
     leader,
     level_of,
     outcomes,
     tested,
+    values_by_cluster,
     values_by_label,
 )
 from tune_cl.verdict.trainings import (
@@ -327,10 +327,9 @@ def decide(course: Confirmation, inputs: Inputs) -> tuple[Verdict, pd.DataFrame]
     contenders = {one.label: one for one in course.contenders() if one.label not in course.failed_labels}
     runs = [course.run(one, seed) for one in contenders.values() for seed in course.seeds]
     frame = values_frame(runs, roles_in_words(course), state.metric)
-    of_queries = values_by_label(frame)
     clusters = inputs.clusters(request.split)
-    queries = frame["query"].unique()
-    values = by_cluster(of_queries, [clusters[query] for query in queries] if clusters else None)
+    frame["cluster"] = frame["query"].map(clusters) if clusters else frame["query"].factorize()[0]
+    of_queries, values = values_by_label(frame), values_by_cluster(frame)
 
     look = look_of(state, request.split, [one.label for one in complete], len(course.seeds))
     duels = [duel for one in complete for duel in duels_of(course, one)]
@@ -349,7 +348,7 @@ def decide(course: Confirmation, inputs: Inputs) -> tuple[Verdict, pd.DataFrame]
         metric=state.metric,
         split=request.split,
         seeds=tuple(course.seeds),
-        queries=len(queries),
+        queries=frame["query"].nunique(),
         clusters=sample[1],
         **dict(top),
         selection=course.selection,

@@ -45,7 +45,7 @@ def last_verdict(search: Path, split: str) -> Verdict | None:
 
 
 def verdict_values(verdict: Verdict) -> dict[str, np.ndarray]:
-    """Values [seeds, queries] by label."""
-    from tune_cl.verdict.test import values_by_label  # imports SciPy
+    """Values [seeds, clusters] by label, as they were tested."""
+    from tune_cl.verdict.test import values_by_cluster  # imports SciPy
 
-    return values_by_label(verdict.per_query)
+    return values_by_cluster(verdict.per_query)

@@ -76,6 +76,12 @@ def values_by_label(frame: pd.DataFrame) -> dict[str, np.ndarray]:
     }
 
 
+def values_by_cluster(frame: pd.DataFrame) -> dict[str, np.ndarray]:
+    """Values [seeds, clusters] of each label, near-duplicate queries as one."""
+    clusters = frame.drop_duplicates("query")["cluster"].to_numpy()
+    return {label: clustered(values, clusters) for label, values in values_by_label(frame).items()}
+
+
 def outcomes(values: Mapping[str, np.ndarray], duels: Sequence[Duel], level: float = LEVEL) -> dict[str, list[Outcome]]:
     """The tests of each curriculum against its opponents, in the order of the duels.
 
@@ -255,9 +261,3 @@ def compare(
     duels = [Duel(str(number), role, (role,), paired) for number in range(len(every)) for role in roles]
     configurations = {label: configuration(label, one) for label, one in arms.items()}
     return tuple(tested(one, arms, configurations) for one in outcomes(arms, duels).values())
-
-
-def by_cluster(values: Mapping[str, np.ndarray], clusters: Sequence[int] | None) -> dict[str, np.ndarray]:
-    """Values [seeds, clusters], near-duplicate queries as one. clusters: a number for each query; None: no
-    near-duplicates."""
-    return {label: clustered(one, clusters) for label, one in values.items()}
