@@ -129,7 +129,8 @@ def draw_forest(axes: Axes, verdict: Verdict) -> None:
     axes.set_yticks([])
     axes.set_ylim(len(verdict.opponents) - 0.45, -0.7)
     axes.spines["left"].set_visible(False)
-    axes.set_xlabel(f"{in_words(verdict.metric)} on {verdict.split}: less opponent, 95 % CI")
+    axes.xaxis.set_major_locator(MaxNLocator(5))
+    axes.set_xlabel(f"{in_words(verdict.metric)} on {verdict.split}, less the opponent's, 95 % CI")
 
 
 def value_chart(effects: Effects) -> Markup:
@@ -144,6 +145,7 @@ def value_chart(effects: Effects) -> Markup:
         axes.set_ylim(len(names) - 0.5, -0.5)
         axes.axvline(0, color=INK, linewidth=1)
         axes.axvline(effects.mean, color=PLAIN, linewidth=1.2, linestyle="--")
+        axes.xaxis.set_major_locator(MaxNLocator(5))
         axes.set_xlabel(f"{in_words(effects.metric)} on {effects.split}: mean effect, 95 % CI")
         return svg(figure_of(axes), "Mean effect by value")
 

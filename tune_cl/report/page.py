@@ -87,7 +87,7 @@ def sections_of(contents: Contents, in_python: bool = False) -> list[Section]:
 
 
 def verdict_section(verdict: Verdict) -> Section:
-    legend = "A dot for each seed; below it the difference and its 95 % interval for new trainings on new queries."
+    legend = "A dot for each seed; above them the difference and its 95 % interval for new trainings on new queries."
     forest = [Chart("Differences from each opponent", charts.forest_chart(verdict), legend)]
     answer = "" if verdict.split == "dev" else verdict.verdict.partition(" ")[0]
     return Section("Verdict", of_verdict(verdict), forest, answer=answer)
