@@ -86,7 +86,7 @@ class Outcome:
 
 def no_mlflow(*_: object) -> SimpleNamespace:
     """Stands in for the writer to MLflow."""
-    return SimpleNamespace(trouble=None, run_id=None, view_path=None, start=lambda: None, close=lambda timeout: 0)
+    return SimpleNamespace(trouble=None, run_id=None, start=lambda: None, close=lambda timeout: 0)
 
 
 @dataclass(frozen=True)

@@ -104,9 +104,6 @@ class Replay(SearchDriver):
                     break
             self.ended(plan.trial)
 
-    def _forecast(self, trial: str) -> None:
-        """A replay takes no time."""
-
 
 SILENT = dict.fromkeys(("train_loss", "available_share", "mean_weight", "samples_per_second", "seconds"), 0.0)
 

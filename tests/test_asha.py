@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tune_cl.schedulers.asha import Asha, expected_iterations, threshold
+from tune_cl.schedulers.asha import Asha, threshold
 from tune_cl.schedulers.scheduler import Decision, Setup, rungs
 
 Event = tuple[str, int, float]
@@ -114,9 +114,3 @@ def test_share_that_goes_on(eta: int) -> None:
         bracket.start(str(trial), 1)
     kept = [goes_on(bracket, (str(trial), 1, value)) for trial, value in enumerate(values)]
     assert np.mean(kept[500:]) == pytest.approx(1 / eta, abs=0.04)
-
-
-def test_expected_iterations_known_answers() -> None:
-    assert expected_iterations(1, [1, 3, 9], 3, 27) == pytest.approx(1 + 2 / 3 + 6 / 9 + 18 / 27)
-    assert expected_iterations(4, [1, 3, 9], 3, 27) == pytest.approx(9 + 18 / 3)
-    assert expected_iterations(27, [1, 3, 9], 3, 27) == 27

@@ -130,7 +130,6 @@ def test_no_trial_pauses_before_a_number_given_as_grace() -> None:
 def test_a_first_rung_at_the_end_leaves_no_time_to_pause() -> None:
     model = thaw(first_rung=LAST)
     assert pauses_at(model, "a", 0.3) == 0
-    assert model.expected_iterations(1) == LAST
 
 
 def test_asking_who_goes_on_changes_nothing() -> None:

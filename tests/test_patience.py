@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from ray.exceptions import ActorDiedError, ObjectStoreFullError, RayTaskError
-from ray.train import WorkerGroupError
 from ray.train._internal.storage import StorageContext
 from safetensors import SafetensorError
 
@@ -72,7 +71,7 @@ OF_MACHINE = [
     OSError("When reading x: AWS Error UNKNOWN (HTTP status 503) during GetObject operation"),
     shutil.Error([("a", "b", "[Errno 28] No space left on device: 'b'")]),
     SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"),
-    behind(WorkFailed("the workers failed"), WorkerGroupError("all", {0: ValueError("x"), 1: FULL})),
+    behind(WorkFailed("the training failed"), FULL),
     ObjectStoreFullError(),
     ActorDiedError(RayTaskError("init", "OSError: [Errno 122] Disk quota exceeded", FULL)),
 ]

@@ -149,13 +149,6 @@ def test_values_that_are_not_numbers_do_not_stop_a_scheduler(name: str) -> None:
             assert scheduler.on_result(f"t{number}", at, value) in Decision
 
 
-@pytest.mark.parametrize("name", SCHEDULERS)
-def test_expected_iterations_lie_between_none_and_all(name: str) -> None:
-    scheduler = SCHEDULERS[name](Setup(12, 2))
-    expected = [scheduler.expected_iterations(grace) for grace in (0, 4, 12)]
-    assert 0 < expected[0] <= expected[1] <= expected[2] <= 12
-
-
 @pytest.mark.parametrize(
     ("scheduler", "promotion", "pauses"),
     [("asha", None, True), ("asha", False, False), ("model", True, True)],

@@ -107,6 +107,11 @@ class Effects(Result):
     sentences: tuple[str, ...] = ()
 
     @property
+    def over_curricula(self) -> bool:
+        """Whether the question is about curricula, not about other keys."""
+        return self.plain == PLAIN_TRAINING
+
+    @property
     def table(self) -> pd.DataFrame:
         """A row for each value of each searched key of the curriculum: key, value, effect, low, high, pairs."""
         import pandas as pd

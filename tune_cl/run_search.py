@@ -126,13 +126,13 @@ def _session(
         for warning in inputs.warnings():
             say(f"warning: {warning}")
     writer = MlflowWriter(journal, search_folder.tracking_uri)
-    cluster = address
+    cluster, result = address, None
     try:
         state = replay(journal.events())
         if inputs:
             state = _run(experiment, search_folder, journal, inputs, address, state, panel, writer.start, callbacks)
         if inputs or not report_is_current(search_folder, state):  # stopped earlier, between its end and its report
-            write_report(search_folder, journal)
+            result = write_report(search_folder, journal)
         cluster = None  # only tracking may be left, which needs no cluster
     except BaseException as error:
         if not stops(error):
@@ -143,7 +143,9 @@ def _session(
         raise _stopped(error, search_folder, cluster) from None
     finally:
         finish(writer, search_folder.command("resume", cluster))
-    return search_result(state, search_folder, writer.run_id)
+    if result is None:
+        return search_result(state, search_folder, writer.run_id)
+    return result.model_copy(update={"mlflow_run_id": writer.run_id})
 
 
 def _run(

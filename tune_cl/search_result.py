@@ -37,7 +37,7 @@ def search_result(state: SearchState, search_folder: SearchFolder, run_id: str |
     ranker = search_folder.folder / TRIALS / BEST_RANKER
     return SearchResult(
         name=state.name,
-        space=first_event(search_folder.journal)["space"],
+        space=state.space,
         data=state.data["name"],
         ranker=", ".join(state.rankers),
         metric=state.metric,

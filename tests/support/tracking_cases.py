@@ -13,7 +13,6 @@ from typing import Any
 from mlflow.tracking import MlflowClient
 
 from tune_cl.history.journal import FILE, Journal, read_events
-from tune_cl.history.state import SearchState
 from tune_cl.history.tracking_uri import artifact_location, resolve_tracking_uri
 from tune_cl.ray.environment import own_environment
 from tune_cl.tracking.delivery import Delivery
@@ -134,16 +133,3 @@ def in_mlflow(uri: str, space: str) -> dict[str, Run]:
             run.data = {key: value for key, value in dataset.dataset if value is not None}
         runs[run.name] = run
     return runs
-
-
-def assert_complete(uri: str, space: str, state: SearchState) -> None:
-    """Checks that MLflow has every trial's parameters, values, files and end, once, and the search's."""
-    runs = in_mlflow(uri, space)
-    assert {run.status for run in runs.values()} == {"FINISHED"} and len(runs) == len(state.trials) + 1
-    by_trial = {run.tags.get("trial_id"): run for run in runs.values()}
-    for trial in state.by_number():
-        run = by_trial[trial.trial]
-        assert run.metric("dev_map") == sorted(trial.dev("map").items())
-        assert set(run.params) == set(trial.params) and run.tags["outcome"] == trial.outcome
-        assert run.files >= {"dev.run.txt", "config.yaml"}
-    assert by_trial[None].files == {"report.html", "search.yaml", "best_checkpoint"}

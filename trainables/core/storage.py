@@ -46,7 +46,7 @@ def fault_of(error: BaseException | None) -> BaseException | None:
         return None
     if isinstance(error, MachineFault):
         return error
-    for behind in (error.__cause__, getattr(error, "cause", None), *getattr(error, "worker_failures", {}).values()):
+    for behind in (error.__cause__, getattr(error, "cause", None)):
         if fault := fault_of(behind):
             return fault
     name, text = type(error).__name__, str(error)

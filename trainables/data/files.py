@@ -267,6 +267,15 @@ def utf8(path: Path, raw: bytes, first_line: int = 1) -> str:
         raise DataError(Problem(f"{path}:{line}", wrong, "save the file as UTF-8")) from None
 
 
+class RepeatedKey(ValueError):
+    """An object of JSON has a key twice."""
+
+
+def json_wrong(error: Exception) -> str:
+    """What is wrong with a text that is not read as JSON."""
+    return str(error) if isinstance(error, RepeatedKey) else "not JSON"
+
+
 def parsed_json(text: str) -> Any:
     """What a text of JSON says; NaN, as pandas writes what is missing, as null. Raises ValueError for a text that is
     not JSON, and for an object with a key twice."""
@@ -280,7 +289,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"key '{next(name for name in names if names.count(name) > 1)}' twice")
+        raise RepeatedKey(f"key '{next(name for name in names if names.count(name) > 1)}' twice")
     return values
 
 

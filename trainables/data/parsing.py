@@ -27,6 +27,7 @@ from trainables.data.files import (
     blocks,
     ending_of,
     first_lines,
+    json_wrong,
     lines,
     open_bytes,
     parsed_json,
@@ -147,7 +148,7 @@ def json_values(path: Path, problems: list[Problem]) -> Iterator[tuple[int, Any]
         try:
             value = parsed_json(line)
         except ValueError as error:
-            wrong.append((number, str(error) if "twice" in str(error) else "not JSON"))
+            wrong.append((number, json_wrong(error)))
             if count == 1:
                 break
             continue
@@ -186,7 +187,7 @@ def _items(path: Path) -> Iterator[tuple[int, Any]]:
         try:
             value, at = DECODER.raw_decode(text, start)
         except (ValueError, RecursionError) as error:
-            wrong = str(error) if "twice" in str(error) else "not JSON"
+            wrong = json_wrong(error)
             raise DataError(Problem(f"{path}:{line}", wrong, "give the whole file")) from None
         count += 1
         yield line, value

@@ -14,7 +14,7 @@ from trainables.core.errors import DataError, Problem
 from trainables.core.files import MOST_TEXT, opened, write_text
 from trainables.data.cells import Wrong, score_in, usable_id, whole_number
 from trainables.data.columns import MAX_GRADE, RankingData, Split
-from trainables.data.files import beginning, parsed_json, unreadable, whole_text
+from trainables.data.files import beginning, json_wrong, parsed_json, unreadable, whole_text
 from trainables.evaluation.metrics import TrecOrder
 
 
@@ -79,7 +79,7 @@ def _of_json(path: Path, value: str) -> dict[str, dict[str, Any]]:
     except Wrong as wrong:
         raise DataError(Problem(f"{path}:1", *wrong.args)) from None
     except ValueError as error:
-        wrong = str(error) if "twice" in str(error) else "not JSON"
+        wrong = json_wrong(error)
         raise DataError(Problem(f"{path}:1", wrong, right)) from None
     except AttributeError:
         raise DataError(Problem(f"{path}:1", "JSON of another form", right)) from None

@@ -136,8 +136,9 @@ class Search:
         what `run` returned; `callbacks`: of Ray Tune, as for `run`. Returns this search. Raises what
         `tune_cl.run` raises."""
         with self._working(progress, objective, address) as panel:
-            if self.finished:
-                if is_complete(self.search_folder, self._state):
+            state = self._state
+            if state.end:
+                if is_complete(self.search_folder, state):
                     return self
                 say(f"'{self.name}' is finished; completing its report and MLflow's records")
             with loading():

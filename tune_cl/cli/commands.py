@@ -59,7 +59,8 @@ app = typer.Typer(
     name="tune-cl", no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )  # fmt: skip
-command = app.command(epilog="Every command takes --json, --debug and --plugin FILE_OR_MODULE, too.")
+FOR_ALL = "Every command takes --json, --debug and --plugin FILE_OR_MODULE, too."
+command = app.command(epilog=FOR_ALL)
 
 
 def _versions(asked: bool) -> None:
@@ -140,8 +141,7 @@ def resume(
     MLflow lacks is sent.
     """
     search = _search(name, storage, tracking_uri)
-    given = {"address": address, "objective": _function(objective)}
-    return search.resume(**given)
+    return search.resume(address=address, objective=_function(objective))
 
 
 @command
@@ -183,8 +183,7 @@ def confirm(
     asked = {"top": top, "trials": chosen, "split": split}
     if plan:
         return search.plan(**asked)
-    given = {"address": address, "objective": _function(objective)}
-    return search.confirm(seeds=seeds, **asked, **given)
+    return search.confirm(seeds=seeds, address=address, objective=_function(objective), **asked)
 
 
 @command
@@ -212,8 +211,7 @@ def effects(
     if split and seeds is None:
         raise ConfigError(Problem("--split", "without --seeds", "--seeds 2 --split test; or neither"))
     search = _search(name, storage, tracking_uri)
-    given = {"address": address, "objective": _function(objective)}
-    return search.effects(seeds=seeds, split=split or "test", **given)
+    return search.effects(seeds=seeds, split=split or "test", address=address, objective=_function(objective))
 
 
 @command
@@ -442,7 +440,7 @@ def data(data: Source, overrides: Overrides = None) -> Any:
     return data_facts(data, overrides)
 
 
-@app.command("list", epilog="Every command takes --json, --debug and --plugin FILE_OR_MODULE, too.")
+@app.command("list", epilog=FOR_ALL)
 def list_(
     kind: Annotated[Kind, typer.Argument(help="what is listed")],
     storage: Storage = DEFAULT_STORAGE,

@@ -13,6 +13,7 @@ from trainables.core.prose import counted, wrapped
 from trainables.evaluation.metrics import in_words
 from tune_cl.cli.tables import short, table
 from tune_cl.process import program
+from tune_cl.report.wording import cut
 
 if TYPE_CHECKING:
     from trainables.evaluation.runs import Evaluation
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from tune_cl.api.search import Search
     from tune_cl.api.train import Training
     from tune_cl.history.search_folder import SearchFolder
-    from tune_cl.results import Effects, Opponent, Plan, SearchResult, Verdict, Written
+    from tune_cl.results import Effects, Plan, SearchResult, Verdict, Written
 
 CHECKPOINT = "checkpoint"  # in the folder of a function's best iteration
 FILES = 12  # named, of those that data is read from
@@ -99,26 +100,10 @@ def confirm_text(result: Verdict | Plan) -> str:
 
 def verdict_text(verdict: Verdict) -> str:
     from tune_cl.history.search_folder import search_folder_of
-    from tune_cl.space.wording import arm_words
+    from tune_cl.report.story import of_verdict
 
-    curriculum, role = verdict.curriculum, arm_words("curriculum", verdict.over_curricula)
-    rows = [(curriculum.label, role, curriculum.mean, curriculum.sd, "", "", "")]
-    rows += [_opponent(opponent) for opponent in verdict.opponents]
-    headings = ["", "role", f"{verdict.split} {in_words(verdict.metric)}", "SD", "difference", "95 % CI", "p"]
-    lines = [*map(wrapped, verdict.sentences), "", table(headings, rows)]
-    for other in verdict.others:
-        row = (other.curriculum.label, other.verdict, other.curriculum.mean, other.curriculum.sd)
-        headings = ["", "verdict", "mean", "SD", "difference", "95 % CI", "p"]
-        lines.append(table(headings, [(*row, *_opponent(other.opponents[0])[4:])]))
     folder = replace(search_folder_of(verdict.storage, verdict.search), tracking_uri=verdict.tracking_uri)
-    return "\n".join([*lines, "", f"Read the report:  {folder.command('report')}"])
-
-
-def _opponent(opponent: Opponent) -> tuple[object, ...]:
-    between = f"[{opponent.ci95[0]:+.4f}, {opponent.ci95[1]:+.4f}]" if opponent.ci95 else None
-    p = None if opponent.p is None else "< 0.001" if opponent.p < 0.001 else f"{opponent.p:.3f}"
-    roles = ", ".join(opponent.roles)
-    return opponent.label, roles, opponent.mean, opponent.sd, f"{opponent.difference:+.4f}", between, p
+    return f"{story_text(of_verdict(verdict))}\n\nRead the report:  {folder.command('report')}"
 
 
 def plan_text(plan: Plan) -> str:
@@ -353,17 +338,11 @@ def _splits(facts: DataFacts) -> str:
 def _example(split: str, example: Example) -> list[str]:
     turns, last = example.utterances, example.utterances[-1]
     several = f" ({len(turns)} turns, the last shown)" if len(turns) > 1 else ""
-    lines = [f"{split} {example.query}{several}: {_cut(last)}"]
+    lines = [f"{split} {example.query}{several}: {cut(last, WIDTH)}"]
     for candidate in example.candidates:
         mark = candidate.grade if candidate.label is None else candidate.label
-        lines.append(f"  {mark:>2}  {candidate.document}: {_cut(candidate.text)}")
+        lines.append(f"  {mark:>2}  {candidate.document}: {cut(candidate.text, WIDTH)}")
     return lines
-
-
-def _cut(text: str) -> str:
-    """A text of WIDTH characters at most, on one line."""
-    line = " ".join(text.split())
-    return line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…"
 
 
 def list_text(rows: list[Part] | list[SearchEntry]) -> str:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -18,12 +18,12 @@ from trainables.config.function import Objective
 from trainables.config.keys import TrainingRun, configuration_fields, ranker_fields, unflatten, validated
 from trainables.config.objective import OBJECTIVE, AnyRun, objective_fields, validated_objective
 from tune_cl.experiment.search_keys import PAIRS, SearchConfig
+from tune_cl.results import Arm
 from tune_cl.schedulers.scheduler import curriculum_grace
 from tune_cl.space.space import Flat, Space, identity
 from tune_cl.space.space_files import dump_yaml
 from tune_cl.space.wording import OF_CURRICULUM, baseline_words
 
-Arm = Literal["plain", "curriculum"]
 PLAIN: Arm = "plain"
 CURRICULUM: Arm = "curriculum"
 ARMS: tuple[Arm, Arm] = (PLAIN, CURRICULUM)

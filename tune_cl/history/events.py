@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-Arm = Literal["plain", "curriculum"]  # that of experiment.py, which a reader of journals need not load
+from tune_cl.results import Arm
+
 Point = dict[str, bool | int | float | str | list[Any] | None]  # values of configuration keys
 Numbers = dict[str, float]
 

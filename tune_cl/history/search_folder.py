@@ -22,7 +22,7 @@ from tune_cl.history.journal import FILE, Journal, first_event
 from tune_cl.history.tracking_uri import ARTIFACTS, DATABASE, is_users, masked, moved, resolve_tracking_uri
 from tune_cl.process import program
 
-WITH_OBJECTIVE = ("resume", "confirm", "effects", "plan")  # commands that train
+WITH_OBJECTIVE = ("resume", "confirm", "effects")  # commands that train
 TRIALS = "trials"  # the folder of all trials' files, in that of a search
 DEFAULT_STORAGE = "./tune_cl_runs"
 REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}  # errors of writing to a folder of others
@@ -112,6 +112,17 @@ def stopped(error: BaseException, command: str, call: str) -> Interrupted | Work
         return Interrupted(f"stopped; what is done is saved. Go on with: {command}", call)
     why = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
     return WorkFailed(f"{why}; what is done is saved. Once that is fixed, go on with: {command}")
+
+
+@contextmanager
+def named_when_stopped(command: str, call: str) -> Iterator[None]:
+    """Around work that can go on later: where it `stops`, the error names the command and the call that go on."""
+    try:
+        yield
+    except BaseException as error:
+        if not stops(error):
+            raise
+        raise stopped(error, command, call) from None
 
 
 def has_event(journal: Path) -> bool:

@@ -111,6 +111,7 @@ class SearchState:
     """One search; the fields up to `plugins` are those of its `search` event, `end` is its `search_end` event."""
 
     name: str
+    space: str
     data: Fingerprint
     ranker: str  # the baseline's
     rankers: list[str]  # all that trials may have

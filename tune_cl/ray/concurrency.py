@@ -12,7 +12,7 @@ import ray
 from trainables.core.errors import ConfigError, Problem
 from tune_cl.experiment.search_keys import Resources, SearchConfig
 from tune_cl.process import stop_if_asked
-from tune_cl.ray.nodes import NodeCheck
+from tune_cl.ray.nodes import NodeCheck, alive_nodes
 from tune_cl.ray.session import this_machine
 
 READ_SECONDS = 5.0  # between looks at the cluster
@@ -125,11 +125,6 @@ class Concurrency:
         if idle and not self._gpus_noted:
             self._gpus_noted = True
             self.say(f"note: {note}")
-
-
-def alive_nodes() -> list[dict[str, Any]]:
-    """The nodes that are there."""
-    return [node for node in ray.nodes() if node["Alive"]]
 
 
 def capacity_of(nodes: Iterable[Mapping[str, Any]], need: Resources) -> int:

@@ -31,10 +31,15 @@ def ask(node: Mapping[str, Any]) -> Any:
     return ray.remote(versions_and_problem).options(num_cpus=0, scheduling_strategy=on_node).remote(PACKAGES)
 
 
+def alive_nodes() -> list[dict[str, Any]]:
+    """The nodes that are there."""
+    return [node for node in ray.nodes() if node["Alive"]]
+
+
 def require_plugins_on_nodes() -> None:
     """Raises WorkFailed naming a node that cannot load a plug-in of this process. A node that gives no answer within
     SLOW seconds is left to NodeCheck."""
-    nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
+    nodes = [node for node in alive_nodes() if node["Resources"].get("CPU")]
     answers = {ask(node): node["NodeManagerAddress"] for node in nodes}
     answered, _ = ray.wait(list(answers), num_returns=len(answers), timeout=SLOW) if answers else ([], [])
     for answer in answered:

@@ -20,6 +20,7 @@ from matplotlib.ticker import MaxNLocator
 from trainables.evaluation.metrics import in_words
 from tune_cl.report.wording import cut
 from tune_cl.results import Arm, Effects, SearchResult, Verdict
+from tune_cl.space.wording import arm_words
 from tune_cl.verdict.effect_sentences import value_name
 from tune_cl.verdict.sentences import opponent_words
 
@@ -95,17 +96,13 @@ def draw_curves(axes: Axes, result: SearchResult, curves: Curves, others: bool =
             if trial.trial_id != best and (curve := curves.get(trial.trial_id)):
                 axes.plot([*curve], [*curve.values()], color=colour, linewidth=0.8, alpha=0.45)
         if best and (curve := curves.get(best)):
-            label = f"best {_arm_name(result, arm)} ({best})"
+            label = f"best {arm_words(arm, result.over_curricula)} ({best})"
             marker = "o" if len(curve) == 1 else None
             axes.plot([*curve], [*curve.values()], color=colour, linewidth=2.4, label=label, marker=marker)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("iteration")
     axes.set_ylabel(f"dev {in_words(result.metric)}")
     axes.legend(loc="best")
-
-
-def _arm_name(result: SearchResult, arm: Arm) -> str:
-    return "plain" if arm == "plain" else "curriculum" if result.over_curricula else "other"
 
 
 def forest_chart(verdict: Verdict) -> Markup:

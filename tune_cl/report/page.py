@@ -152,16 +152,18 @@ def search_html(search_folder: SearchFolder) -> str:
 # -- files ---------------------------------------------------------------------------------------------------------
 
 
-def write_report(search_folder: SearchFolder, journal: Journal) -> None:
-    """Writes report.html on the search's present state into its folder, and has it sent to MLflow. A failure is only
-    printed, because the result stands without a report."""
+def write_report(search_folder: SearchFolder, journal: Journal) -> SearchResult | None:
+    """Writes report.html on the search's present state into its folder, and has it sent to MLflow. Returns the
+    result that it shows. A failure is only printed, because the result stands without a report: None."""
     path = search_folder.report
     try:
-        write_text(path, page(contents_of(search_folder)))
+        contents = contents_of(search_folder)
+        write_text(path, page(contents))
     except Exception as error:  # noqa: BLE001 - a chart that fails must not take the result with it
         say(f"no report: {error}; {search_folder.command('report')} tries again", whole=True)
-        return
+        return None
     journal.append(artifact_event(path))
+    return contents.result
 
 
 def artifact_event(path: Path) -> ArtifactEvent:

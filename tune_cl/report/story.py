@@ -17,7 +17,6 @@ from tune_cl.space.space import short
 from tune_cl.space.wording import (
     CAUTION,
     DEFAULT,
-    PLAIN_TRAINING,
     arm_words,
     label_free_rows,
     label_free_words,
@@ -128,7 +127,7 @@ def of_effects(effects: Effects | None) -> list[Part]:
     """What curricula change over all pairs."""
     if effects is None:
         return []
-    title = "What curricula change" if effects.plain == PLAIN_TRAINING else "What the settings change"
+    title = "What curricula change" if effects.over_curricula else "What the settings change"
     return part(title, effects.sentences)
 
 
@@ -165,10 +164,6 @@ def _ran(result: SearchResult) -> str:
 def is_tuned(result: SearchResult) -> bool:
     """Whether there were plain trials besides the default."""
     return len(result.of_arm(PLAIN)) > 1
-
-
-def could_be_tuned(result: SearchResult) -> bool:
-    return result.plain is not None and not is_tuned(result)
 
 
 def on_dev(result: SearchResult) -> list[str]:

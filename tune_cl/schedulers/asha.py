@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import ClassVar
 
 from tune_cl.schedulers.scheduler import Decision, Scheduler
@@ -65,17 +64,7 @@ class Asha(Scheduler):
         for values in self.recorded.values():
             values.pop(trial, None)
 
-    def expected_iterations(self, grace: int) -> float:
-        return expected_iterations(grace, self.rungs, self.eta, self.setup.max_iterations)
-
 
 def threshold(values: Sequence[float], eta: float) -> float:
     """The lowest of the best max(1, ⌊n/η⌋) values."""
     return sorted(values, reverse=True)[max(1, math.floor(len(values) / eta)) - 1]
-
-
-def expected_iterations(grace: int, rungs: Sequence[int], eta: float, max_iterations: int) -> float:
-    """Mean iterations of a trial if 1/η survive each rung r₁ < ... < rₖ that compares it:
-    r₁ + (r₂ - r₁)/η + ... + (max - rₖ)/ηᵏ. A rung is in fact more lenient while few have reached it."""
-    ends = [0, *(rung for rung in rungs if rung >= grace), max_iterations]
-    return sum((end - start) / eta**k for k, (start, end) in enumerate(pairwise(ends)))

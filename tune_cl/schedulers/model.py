@@ -172,8 +172,6 @@ def with_room(rows: np.ndarray) -> np.ndarray:
 LEVEL = 0.02  # a trial goes no further if it is less likely than this to end above the best
 OPTIMISM = 1.0  # standard deviations added to a forecast
 FEWEST_POINTS, FEWEST_TRIALS = 2, 4
-# Of the iterations after its first comparison, the share that a trial makes, by promotion.
-SHARE = {True: 0.45, False: 0.6}
 
 
 @dataclass
@@ -256,11 +254,6 @@ class Model(Scheduler):
     def forget(self, trial: str) -> None:
         super().forget(trial)
         self.curves.forget(trial)
-
-    def expected_iterations(self, grace: int) -> float:
-        before = self.setup.first if self.setup.promotion else max(grace, FEWEST_POINTS)
-        before = min(before, self.setup.max_iterations)
-        return before + SHARE[self.setup.promotion] * (self.setup.max_iterations - before)
 
 
 def chance_above(mean: float, deviation: float, value: float) -> float:

@@ -121,7 +121,3 @@ class Scheduler:
     def forget(self, trial: str) -> None:
         """A trial that has ended had failed: others are no longer compared with what it reported."""
         self.best.pop(trial, None)
-
-    def expected_iterations(self, grace: int) -> float:
-        """Mean iterations of a trial with this grace, for the forecast."""
-        return float(self.setup.max_iterations)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from trainables.core.prose import say
 from tune_cl.history.journal import Journal
 from tune_cl.history.tracking_uri import artifact_location, masked
-from tune_cl.tracking.layout import PARENT, view_path
+from tune_cl.tracking.layout import PARENT
 from tune_cl.tracking.record import Record
 
 if TYPE_CHECKING:
@@ -46,13 +46,6 @@ class MlflowWriter(threading.Thread):
         """The parent run's id, once known."""
         return self._record.run_id if self._record else None
 
-    @property
-    def view_path(self) -> str | None:
-        """The path, below an MLflow server's address, of the page with this search's trials, once known."""
-        if not (self._record and self._delivery):
-            return None
-        return view_path(self._delivery.search, self._record.experiment_id)
-
     def run(self) -> None:
         while not (self._closing.is_set() and (self.all_sent() or time.monotonic() > self._deadline)):
             if not self.attempt():
@@ -77,7 +70,12 @@ class MlflowWriter(threading.Thread):
         return self._delivery.pending() if self._delivery else sum(1 for _ in self.journal.events())
 
     def all_sent(self) -> bool:
-        return self._failures == 0 and self.pending() == 0
+        """Whether nothing is left, also where somebody removed the journal."""
+        if self._failures or not self.journal.path.exists():
+            return not self._failures
+        if self._delivery is None:
+            return self.journal.size == 0
+        return self._delivery.offset >= self.journal.size and not self._delivery.artifacts
 
     def attempt(self) -> bool:
         """One step; returns whether another should follow at once. An outage is logged once, not at each attempt. It is

@@ -14,10 +14,10 @@ from trainables.config.function import Objective
 from trainables.config.objective import AnyRun
 from trainables.core.errors import ConfigError, Problem, WorkFailed
 from trainables.core.prose import counted, say
-from trainables.evaluation.significance import MOST_SEEDS, collapsed, two_groups, untaught
+from trainables.evaluation.significance import collapsed, two_groups, untaught
 from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Experiment
 from tune_cl.history.events import VerdictEvent
-from tune_cl.history.search_folder import TRIALS, SearchFolder, stopped, stops
+from tune_cl.history.search_folder import TRIALS, SearchFolder, named_when_stopped
 from tune_cl.history.state import SearchState, experiment_of, replay
 from tune_cl.history.tracking_uri import masked
 from tune_cl.inputs import Inputs, inputs_of
@@ -63,6 +63,7 @@ from tune_cl.verdict.trainings import (
     ended_result,
     failures_in_words,
     new_seeds,
+    request_problems,
     seed_run,
     values_frame,
 )
@@ -70,7 +71,6 @@ from tune_cl.verdict.trainings import (
 if TYPE_CHECKING:
     import pandas as pd
 
-SPLITS = ("test", "dev")
 SECONDS = ((60, 20), (1200, 10))  # of a training: the seeds that up to so many of them are worth
 FEWEST = 5  # seeds
 
@@ -91,13 +91,9 @@ class Request:
 
     def __post_init__(self) -> None:
         """Raises ConfigError for values that make no sense."""
-        problems = []
-        if self.seeds is not None and not 1 <= self.seeds <= MOST_SEEDS:
-            problems.append(Problem("--seeds", f"{self.seeds} is not between 1 and {MOST_SEEDS}", "5 or more"))
+        problems = request_problems(self.seeds, self.split, "5 or more")
         if self.top is not None and self.top < 1:
             problems.append(Problem("--top", f"{self.top} is below 1", "1 or more"))
-        if self.split not in SPLITS:
-            problems.append(Problem("--split", f"'{self.split}' is not a split for a test", " or ".join(SPLITS)))
         if problems:
             raise ConfigError(problems)
 
@@ -140,31 +136,26 @@ def confirm_search(
     """Selects the champions, trains the test, and decides. Trainings that an earlier call finished are used again.
     `objective`: the function of a search that trains by one. Raises Interrupted on Ctrl-C."""
     command, call = request.command(search_folder, address), request.call(search_folder, address)
-    try:
-        with search_folder.open() as journal, ExitStack() as closing:
-            state = replay(journal.events())
-            experiment = experiment_of(state, objective=objective)
-            course = Confirmation(search_folder, state, experiment, request)
-            inputs = read_inputs(experiment, state, request.split, course.every_run(), address)
-            tell(course)
-            writer = MlflowWriter(journal, search_folder.tracking_uri)
-            closing.callback(lambda: finish(writer, command))
-            failed: list[tuple[SeedRun, str]] = course.failed
-            trainings = SeedTrainings(search_folder, state, experiment, journal, address, panel, writer.start, failed)
-            title = f"confirm {state.name}"
-            trainings.train(course.rounds(), inputs.by_key, title, course.most_trainings(), "trainings at most")
-            verdict, frame = decide(course, inputs)
-            write_files(search_folder.folder, verdict, frame)
-            event = event_of(verdict)
-            if not any({**event, "time": 0.0} == {**one, "time": 0.0} for one in state.verdicts):
-                journal.append(event)
-            write_verdict(search_folder.folder / TRIALS / BEST_RANKER, verdict, command)
-            write_report(search_folder, journal)
-            return verdict
-    except BaseException as error:
-        if not stops(error):
-            raise
-        raise stopped(error, command, call) from None
+    with named_when_stopped(command, call), search_folder.open() as journal, ExitStack() as closing:
+        state = replay(journal.events())
+        experiment = experiment_of(state, objective=objective)
+        course = Confirmation(search_folder, state, experiment, request)
+        inputs = read_inputs(experiment, state, request.split, course.every_run(), address)
+        tell(course)
+        writer = MlflowWriter(journal, search_folder.tracking_uri)
+        closing.callback(lambda: finish(writer, command))
+        failed: list[tuple[SeedRun, str]] = course.failed
+        trainings = SeedTrainings(search_folder, state, experiment, journal, address, panel, writer.start, failed)
+        title = f"confirm {state.name}"
+        trainings.train(course.rounds(), inputs.by_key, title, course.most_trainings(), "trainings at most")
+        verdict, frame = decide(course, inputs)
+        write_files(search_folder.folder, verdict, frame)
+        event = event_of(verdict)
+        if not any({**event, "time": 0.0} == {**one, "time": 0.0} for one in state.verdicts):
+            journal.append(event)
+        write_verdict(search_folder.folder / TRIALS / BEST_RANKER, verdict, command)
+        write_report(search_folder, journal)
+        return verdict
 
 
 # -- what is trained -----------------------------------------------------------------------------------------------

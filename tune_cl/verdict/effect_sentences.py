@@ -5,7 +5,6 @@ from __future__ import annotations
 from trainables.core.prose import counted
 from trainables.evaluation.metrics import in_words as in_metric_words
 from tune_cl.results import Effects
-from tune_cl.space.wording import PLAIN_TRAINING
 
 UNLIKELY = 0.1  # that there is anything to find
 SEEDS = 5  # of the test that would find it
@@ -40,7 +39,7 @@ def _sentences(effects: Effects) -> list[str]:
 
 
 def _nouns(effects: Effects) -> tuple[str, str]:
-    return ("a curriculum", "curricula") if effects.plain == PLAIN_TRAINING else ("the setting", "settings")
+    return ("a curriculum", "curricula") if effects.over_curricula else ("the setting", "settings")
 
 
 def _differ(effects: Effects, curricula: str) -> str:

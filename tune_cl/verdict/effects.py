@@ -10,12 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from trainables.config.function import Objective
-from trainables.core.errors import ConfigError, Problem, WorkFailed
+from trainables.core.errors import ConfigError, WorkFailed
 from trainables.core.files import write_text
 from trainables.core.prose import counted, say
-from trainables.evaluation.significance import MOST_SEEDS
 from tune_cl.experiment.experiment import Experiment
-from tune_cl.history.search_folder import SearchFolder, stopped, stops
+from tune_cl.history.search_folder import SearchFolder, named_when_stopped
 from tune_cl.history.state import Pair, SearchState, experiment_of, replay, training_key
 from tune_cl.report.page import write_report
 from tune_cl.results import Effects
@@ -25,8 +24,8 @@ from tune_cl.tracking.writer import MlflowWriter, finish
 from tune_cl.verdict.confirm import read_inputs
 from tune_cl.verdict.contenders import contenders_by_training
 from tune_cl.verdict.estimates import SeedNoise
-from tune_cl.verdict.pairs import FEWEST, SPLITS, distinct_pairs, effects_file, pair_effects, require_pairs
-from tune_cl.verdict.trainings import SeedRun, failures_in_words, new_seeds, seed_run, values_by_query
+from tune_cl.verdict.pairs import FEWEST, distinct_pairs, effects_file, pair_effects, require_pairs
+from tune_cl.verdict.trainings import SeedRun, failures_in_words, new_seeds, request_problems, seed_run, values_by_query
 
 EXACT = SeedNoise(0.0, 1_000_000)  # where the seed changes nothing
 
@@ -39,12 +38,7 @@ class EffectsRequest:
     split: str = "test"
 
     def __post_init__(self) -> None:
-        problems = []
-        if not 1 <= self.seeds <= MOST_SEEDS:
-            problems.append(Problem("--seeds", f"{self.seeds} is not between 1 and {MOST_SEEDS}", "2 or 3"))
-        if self.split not in SPLITS:
-            problems.append(Problem("--split", f"'{self.split}' is not a split for a test", " or ".join(SPLITS)))
-        if problems:
+        if problems := request_problems(self.seeds, self.split, "2 or 3"):
             raise ConfigError(problems)
 
 
@@ -140,23 +134,18 @@ def measure_effects(
     finished are used again. Raises ConfigError for a search without two pairs, Interrupted on Ctrl-C."""
     command = f"{search_folder.command('effects', address)} --seeds {request.seeds} --split {request.split}"
     call = search_folder.call("effects", seeds=request.seeds, split=request.split, address=address)
-    try:
-        with search_folder.open() as journal, ExitStack() as closing:
-            state = replay(journal.events())
-            experiment = experiment_of(state, objective=objective)
-            pairs = PairTrainings(search_folder, state, experiment, request)
-            inputs = read_inputs(experiment, state, request.split, [run.run for run in pairs.in_order], address)
-            seeds = counted(len(pairs.seeds), "new seed")
-            say(f"{counted(len(pairs.pairs), 'pair')}, {seeds}: {counted(len(pairs.in_order), 'training')} in all")
-            writer = MlflowWriter(journal, search_folder.tracking_uri)
-            closing.callback(lambda: finish(writer, command))
-            trainings = SeedTrainings(search_folder, state, experiment, journal, address, panel, writer.start)
-            trainings.train([pairs.in_order], inputs.by_key, f"effects {state.name}")
-            effects = pairs.effects(trainings.failed, inputs.clusters(request.split))
-            write_text(effects_file(search_folder.folder, request.split), effects.model_dump_json(indent=1))
-            write_report(search_folder, journal)
-            return effects
-    except BaseException as error:
-        if not stops(error):
-            raise
-        raise stopped(error, command, call) from None
+    with named_when_stopped(command, call), search_folder.open() as journal, ExitStack() as closing:
+        state = replay(journal.events())
+        experiment = experiment_of(state, objective=objective)
+        pairs = PairTrainings(search_folder, state, experiment, request)
+        inputs = read_inputs(experiment, state, request.split, [run.run for run in pairs.in_order], address)
+        seeds = counted(len(pairs.seeds), "new seed")
+        say(f"{counted(len(pairs.pairs), 'pair')}, {seeds}: {counted(len(pairs.in_order), 'training')} in all")
+        writer = MlflowWriter(journal, search_folder.tracking_uri)
+        closing.callback(lambda: finish(writer, command))
+        trainings = SeedTrainings(search_folder, state, experiment, journal, address, panel, writer.start)
+        trainings.train([pairs.in_order], inputs.by_key, f"effects {state.name}")
+        effects = pairs.effects(trainings.failed, inputs.clusters(request.split))
+        write_text(effects_file(search_folder.folder, request.split), effects.model_dump_json(indent=1))
+        write_report(search_folder, journal)
+        return effects

@@ -12,6 +12,7 @@ from tune_cl.results import Verdict
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
+SPLITS = ("test", "dev")  # on which configurations are compared
 
 
 def verdict_file(search: Path, split: str) -> Path:

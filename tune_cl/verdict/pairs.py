@@ -17,9 +17,9 @@ from tune_cl.history.state import RAN_TO_THE_END, Pair, SearchState, TrialState,
 from tune_cl.results import Effects, PairEffect
 from tune_cl.space.space import Flat
 from tune_cl.verdict.estimates import SeedNoise, effects_of
+from tune_cl.verdict.files import SPLITS
 
 FEWEST = 2  # pairs
-SPLITS = ("test", "dev")
 
 
 def search_effects(state: SearchState, experiment: Experiment) -> Effects | None:

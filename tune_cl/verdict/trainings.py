@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from trainables.config.objective import AnyRun
-from trainables.core.errors import WorkFailed
+from trainables.core.errors import Problem, WorkFailed
 from trainables.core.prose import counted, say
 from trainables.evaluation.per_query import values_file
+from trainables.evaluation.significance import MOST_SEEDS
 from trainables.evaluation.trec_files import read_per_query
 from trainables.training.checkpoint import read_json, require_whole
 from trainables.training.conclusion import RESULT, TRAINING, Conclusion
@@ -32,6 +33,7 @@ from tune_cl.history.state import SearchState, TrialState
 from tune_cl.search.remarks import grouped, in_count
 from tune_cl.search.trials import FINISHED, WAIT, Plan, reason_of
 from tune_cl.verdict.contenders import Contender
+from tune_cl.verdict.files import SPLITS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,6 +80,16 @@ def seed_run(
 def draws_noise(experiment: Experiment) -> bool:
     """Whether training labels are made wrong, which each seed draws anew."""
     return experiment.objective is None and bool(experiment.value(NOISE_SHARE))
+
+
+def request_problems(seeds: int | None, split: str, enough: str) -> list[Problem]:
+    """What is wrong with the new seeds and the split that a user asks for. enough: numbers of seeds that are right."""
+    problems = []
+    if seeds is not None and not 1 <= seeds <= MOST_SEEDS:
+        problems.append(Problem("--seeds", f"{seeds} is not between 1 and {MOST_SEEDS}", enough))
+    if split not in SPLITS:
+        problems.append(Problem("--split", f"'{split}' is not a split for a test", " or ".join(SPLITS)))
+    return problems
 
 
 def new_seeds(number: int, searched: Collection[int], first: int = 1) -> list[int]:
