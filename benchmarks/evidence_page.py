@@ -1,5 +1,4 @@
-"""Writes what the study of effects found into docs/results.md and the README, draws it into docs/images, and puts the
-first round's searches in one table."""
+"""Writes what the study of effects found into docs/results.md and the README, and draws it into docs/images."""
 
 from __future__ import annotations
 
@@ -51,16 +50,6 @@ ADDED = (0.005, 0.01, 0.02, 0.03)  # gains
 NO_DIFFERENCE = "no difference shown"
 NFCORPUS, GAINING = "trec/nfcorpus", "wikiqa-knrm-random"  # a data set, and a cell, of which the page says more
 VERDICTS = {"better": "**better**", "worse": "**worse**", NO_DIFFERENCE: "not significant"}
-STUDIES = {  # of the first round: what its table calls them
-    "wrong_labels": ("wrong labels", "KNRM"),
-    "wrong_labels_bert": ("wrong labels", "cross-encoder"),
-    "wrong_labels_conv_knrm": ("wrong labels", "ConvKNRM"),
-    "weak_labels": ("labels by BM25",),
-    "clean_labels": ("clean labels",),
-    "penha2020": ("Penha & Hauff",),
-    "macavaney2020": ("MacAvaney et al.",),
-    "ferro2018": ("Ferro et al.",),
-}
 NINE = "the nine published"  # curricula
 REACH = 0.075  # of the picture, to each side of 0
 Row = Mapping[str, Any]
@@ -434,54 +423,6 @@ def table_of_duels(rows: Iterable[Row]) -> Iterator[str]:
         )
 
 
-# -- the first round -----------------------------------------------------------------------------------------------
-
-
-def searches(rows: Iterable[Row]) -> list[Row]:
-    """In the order of their design."""
-    return [row for study in STUDIES for row in rows if row["study"] == study]
-
-
-def first_round(rows: Sequence[Row]) -> str:
-    """What the duels of the first round said."""
-    found, again = searches(rows), replications(rows)
-    verdicts, detectable = Counter(row["verdict"] for row in found), [row["detectable"] for row in found]
-    significant = sum(p <= 1 - LEVEL and row["difference"] * row["before"] > 0 for row, p in again.values())
-    pool = pooled([row["difference"] for row in found], [row["interval"] for row in found])
-    return (
-        f"Of {len(found)} searches, the best curriculum was better in {verdicts['better']}, worse in "
-        f"{verdicts['worse']} and not significantly different in {verdicts[NO_DIFFERENCE]}; with fresh seeds, "
-        f"{significant} of {len(again)} differences were significant again. Pooled: {effect(pool)} (SD between "
-        f"searches {pool.sd:.3f}). Minimum detectable difference: {median(detectable):.3f} at the median, "
-        f"{min(detectable):.3f} at best."
-    )
-
-
-def replications(rows: Sequence[Row]) -> dict[str, tuple[Row, float]]:
-    """What was tested again, by cell, each with its p over all of these (Holm)."""
-    again = [row for row in rows if row["study"] == "replications"]
-    adjusted = adjust([row["p_new"] for row in again]).tolist()
-    return {row["cell"]: (row, p) for row, p in zip(again, adjusted, strict=True)}
-
-
-def first_table(rows: Sequence[Row]) -> Iterator[str]:
-    again = replications(rows)
-    yield line("", "default", "tuned plain", "curriculum", "gain [95 %]", "seeds", "detectable", "", "again")
-    yield "|---|---:|---:|---:|---|---:|---:|---|---|"
-    for row in searches(rows):
-        values = [SHORT.get(str(value), str(value).rpartition("/")[2]) for value in row["values"].values()]
-        fresh = again.get(row["cell"])
-        yield line(
-            ", ".join([*STUDIES[row["study"]], *values]),
-            *(f"{(row[arm] or row['plain'])['mean']:.4f}" for arm in ("default", "plain", "curriculum")),
-            f"{signed(row['difference'])} {interval_words(row['interval'])}",
-            str(len(row["seeds"])),
-            f"{row['detectable']:.3f}",
-            VERDICTS[row["verdict"]],
-            f"{signed(fresh[0]['difference'])}, p {p_value(fresh[1])}" if fresh else "",
-        )
-
-
 # -- the picture ---------------------------------------------------------------------------------------------------
 
 
@@ -520,7 +461,7 @@ def point(axes: Axes, at: float, found: Pooled | Effects, colour: str, marker: s
 # -- the page ------------------------------------------------------------------------------------------------------
 
 
-def parts(rows: Sequence[Row], own: Sequence[Row], duels: Sequence[Row], first: Sequence[Row]) -> dict[str, str]:
+def parts(rows: Sequence[Row], own: Sequence[Row], duels: Sequence[Row]) -> dict[str, str]:
     """What stands between the marks of the page, by name."""
     cells = cells_of(rows)
     return {
@@ -530,19 +471,17 @@ def parts(rows: Sequence[Row], own: Sequence[Row], duels: Sequence[Row], first: 
         "cells": "\n".join(table_of_cells(cells)),
         "checks": "\n".join(table_of_checks(cells)),
         "values": "\n".join(table_of_values(cells)),
-        "first round": first_round(first),
-        "first table": "\n".join(first_table(first)),
     }
 
 
 def stored() -> list[list[dict[str, Any]]]:
-    """The rows of the study, of its controls, of the duels and of the first round."""
-    return [read_rows(FOLDER / f"{name}.jsonl") for name in ("effects", "controls", "duels", "first_round")]
+    """The rows of the study, of its controls and of the duels."""
+    return [read_rows(FOLDER / f"{name}.jsonl") for name in ("effects", "controls", "duels")]
 
 
 def write_page() -> None:
-    rows, own, duels, first = stored()
-    for name, text in parts(rows, own, duels, first).items():
+    rows, own, duels = stored()
+    for name, text in parts(rows, own, duels).items():
         put(PAGE, BEGIN.format(name), END, text)
     put(README, BEGIN.format("counts"), END, summary(cells_of(rows)))
     draw(cells_of(rows))
