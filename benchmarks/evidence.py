@@ -38,7 +38,7 @@ from trainables.data.columns import RankingData, Split
 from trainables.data.labels import bm25_scores
 from trainables.evaluation.per_query import evaluator_of
 from trainables.training.prepared import PreparedData, prepared_for
-from tune_cl.experiment.experiment import Experiment, twin_point
+from tune_cl.experiment.experiment import Experiment, base_ranker, twin_point
 from tune_cl.experiment.known_points import projected, published
 from tune_cl.experiment.load import build, parse_overrides
 from tune_cl.ray.shared_data import untrained
@@ -109,13 +109,13 @@ def curricula(experiment: Experiment, cell: Cell) -> list[Flat]:
             at = dict(zip(leaves, place.tolist(), strict=True))
             point = experiment.space.fill(lambda key, leaf, at=at: leaf.at(at[key]), given=fixed)
             if len(found) < most and not experiment.config(point).is_plain:
-                found.setdefault(str(experiment.training(point).in_force()), point)
+                found.setdefault(str(experiment.config(point).run.in_force()), point)
     return list(found.values())
 
 
 def settings(experiment: Experiment, point: Flat) -> Flat:
     """What makes a curriculum, of the keys in force."""
-    read = experiment.training(point).in_force()
+    read = experiment.config(point).run.in_force()
     return {key: point[key] for key in point if key in read and key.startswith("curriculum.")}
 
 
@@ -231,7 +231,7 @@ class Controls(Work):
     def truth(self, experiment: Experiment, pair: int, seed: int, blur: float) -> tuple[Path, float]:
         """A file with 1 for each wrong training label and 0 for a right one, a fraction `blur` of them turned round;
         and the fraction of 0."""
-        run = experiment.base_ranker
+        run = base_ranker(experiment)
         clean = run.data.model_copy(update={"label_noise": run.data.label_noise.model_copy(update={"share": 0.0})})
         level = run.evaluation.relevance_level
         right, said = (relevant(load_data(one, level), level) for one in (clean, run.data))
@@ -261,7 +261,7 @@ def relevant(data: RankingData, level: int) -> set[tuple[str, str]]:
 def checked(cell: Cell, data: Path) -> dict[str, Any]:
     """Plain training with clean labels, and BM25, on dev."""
     experiment = replace(cell, labels="clean").experiment(data, 0)
-    run = experiment.base_ranker
+    run = base_ranker(experiment)
     prepared = prepared_for(run, untrained(experiment))
     split = prepared.data.splits["dev"]
     judge = evaluator_of(prepared.data, split, run.evaluation.relevance_level, run.metric)
@@ -311,7 +311,7 @@ def row_of(cell: Cell, options: argparse.Namespace, known: Sequence[Mapping[str,
     experiment = work.experiment(0)
     values = work.values(pairs, seeds)
     clusters = clusters_of(experiment)
-    chosen = best_pair(values[experiment.metric], clusters)
+    chosen = best_pair(values[experiment.base.run.metric], clusters)
     work.train([pairs[chosen]], cell.plan["fresh"])
     fresh = {f"fresh {name}": array[:, 0] for name, array in work.values([pairs[chosen]], cell.plan["fresh"]).items()}
     file = values_file(cell.name)
@@ -320,7 +320,7 @@ def row_of(cell: Cell, options: argparse.Namespace, known: Sequence[Mapping[str,
     points = [work.points[pair] for pair in pairs]
     shared = [{key: value for key, value in point.items() if not key.startswith("curriculum.")} for point in points]
     return start | {
-        "metric": experiment.metric,
+        "metric": experiment.base.run.metric,
         "pairs": [f"c{pair:02d}" for pair in pairs],
         "settings": [settings(experiment, point) for point in points],
         "shared": shared,
@@ -340,7 +340,7 @@ def with_stage(cell: Cell, checks: Sequence[Mapping[str, Any]]) -> Cell | None:
 
 def clusters_of(experiment: Experiment) -> np.ndarray:
     """The cluster of each test query."""
-    run = experiment.base_ranker
+    run = base_ranker(experiment)
     data = prepared_for(run, untrained(experiment)).data
     clusters = query_clusters(data, "test", run.data.query_clusters)
     return np.arange(len(data.splits["test"])) if clusters is None else np.array(list(clusters.values()))

@@ -119,7 +119,7 @@ def configurations(experiment: Experiment) -> dict[str, TrainingRun]:
     random.Random(0).shuffle(points)
     found: dict[str, TrainingRun] = {}
     for point in (experiment.base.point, *points):
-        run = experiment.training(point)
+        run = experiment.config(point).run
         assert isinstance(run, TrainingRun)
         found.setdefault(settings_of(experiment, run.in_force()), run)
     return found

@@ -39,9 +39,9 @@ from trainables.config.objective import AnyRun
 from trainables.core.randomness import generator
 from trainables.evaluation.metrics import dev_key
 from tune_cl.experiment import known_points
-from tune_cl.experiment.experiment import ARMS, Experiment
+from tune_cl.experiment.arms import ARMS
+from tune_cl.experiment.experiment import Experiment, TrialConfig
 from tune_cl.experiment.load import build
-from tune_cl.experiment.search_parts import arms_of
 from tune_cl.history.events import Event
 from tune_cl.history.journal import Journal
 from tune_cl.schedulers import Decision, Setup
@@ -112,11 +112,11 @@ class Remembering(Experiment):
     """An experiment of which each configuration is checked once for all replays. Its trainings all have the seed of the
     first, which a replay does not read."""
 
-    def training(self, point: Mapping[str, Any]) -> AnyRun:
+    def config(self, point: Mapping[str, Any]) -> TrialConfig:
         key = self.name, identity(point)
         if key not in _runs:
-            _runs[key] = super().training(point)
-        return _runs[key]
+            _runs[key] = super().config(point).run
+        return TrialConfig(self, dict(point), _runs[key])
 
 
 _runs: dict[Hashable, AnyRun] = {}
@@ -179,7 +179,7 @@ class Ours:
     def of_selection(self, experiment: Experiment, trials: int, most: int) -> int:
         """Trainings of a selection at most."""
         top = 3 if trials >= MANY else 2
-        candidates = sum(min(top, experiment.arm_trials[arm]) for arm in ARMS)
+        candidates = sum(min(top, experiment.arms.trials[arm]) for arm in ARMS)
         return candidates * min(seeds_of_selection(candidates, trials), most)
 
     def champion(self, search: SearchDriver, table: Recorded, seeds: Seeds) -> Found:
@@ -201,8 +201,9 @@ class Ours:
 def first_event(experiment: Experiment) -> Event:
     """What a journal begins with, as far as a replay reads it."""
     texts = dict.fromkeys(("space", "yaml"), "")
-    about = {"name": experiment.name, "data": {}, "ranker": "knrm", "rankers": ["knrm"], "arms": arms_of(experiment)}
-    about |= {"compares": experiment.compares, "metric": experiment.metric, "seed": experiment.seed}
+    run, arms = experiment.base.run, experiment.arms
+    about = {"name": experiment.name, "data": {}, "ranker": "knrm", "rankers": ["knrm"], "arms": arms.plans}
+    about |= {"compares": arms.compares, "metric": run.metric, "seed": run.seed}
     return cast(Event, {"event": "search", "baseline": BASELINE_TRIAL, "time": 0.0, **texts, **about})
 
 
@@ -230,7 +231,7 @@ class Peer:
             number += 1
             trial = asked.ask()
             point = experiment.space.fill(lambda key, leaf, trial=trial: leaf.suggest(trial, key))
-            row = table.row[settings_of(experiment, experiment.training(point).in_force())]
+            row = table.row[settings_of(experiment, experiment.config(point).run.in_force())]
             asha.start(str(number), 1)
             value, stopped = -1.0, False
             for iteration, dev in enumerate(table.dev[row, seeds.search].tolist(), 1):

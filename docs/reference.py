@@ -179,8 +179,8 @@ def spaces() -> str:
         head = " ".join(line.lstrip("# ") for line in path.read_text(encoding="utf-8").splitlines()[1:12])
         question = next(text for text in SENTENCE.findall(head) if text.endswith("?")).strip()
         data = experiment.fixed.get("data.source", "yours")
-        trials, at_most = experiment.trials, experiment.trials * experiment.max_iterations
-        told = [question, ", ".join(experiment.rankers), data, f"{trials}", f"{at_most}", MINUTES[name]]
+        trials, at_most = experiment.arms.total, experiment.arms.total * experiment.base.run.training.max_iterations
+        told = [question, ", ".join(experiment.values("ranker.name")), data, f"{trials}", f"{at_most}", MINUTES[name]]
         rows.append([f"`{name}`", *told])
     return table(["space", "question", "ranker", "data", "trials", "iterations at most", "minutes"], rows)
 

@@ -78,7 +78,7 @@ def test_a_grid_has_all_its_curricula_each_with_its_twin(tmp_path: Path) -> None
     state = state_of(tmp_path / "a")
     points = [trial.point for trial in state.trials_of("curriculum")]
     assert points == list(experiment.space.grid()) and len(state.trials_of("plain")) == 4
-    assert len(state.pairs()) == len(points) and experiment.trials == len(points) + 4
+    assert len(state.pairs()) == len(points) and experiment.arms.total == len(points) + 4
 
 
 @pytest.mark.parametrize("trials", [7, 20])

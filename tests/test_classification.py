@@ -228,7 +228,7 @@ def test_metric_and_loss_follow_the_data_unless_given(tmp_path: Path) -> None:
         build("both", space, {"data.source": pairs, "metric": "map"})
     with pytest.raises(ConfigError, match="'pairwise' learns to rank"):
         build("drawn", space | {"data": pairs, "metric": "accuracy"}, {})
-    assert build("ranking", space | {"metric": "map"}, {}).metric == "map"
+    assert build("ranking", space | {"metric": "map"}, {}).base.run.metric == "map"
 
 
 # -- files and commands -----------------------------------------------------------------------------------------

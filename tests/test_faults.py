@@ -20,7 +20,8 @@ from trainables.core.errors import WorkFailed
 from trainables.ranker_trainable import RankerTrainable
 from trainables.training.checkpoint import BEST
 from trainables.training.prepared import prepare, prepared_key
-from tune_cl.experiment.experiment import ARMS, Experiment
+from tune_cl.experiment.arms import ARMS
+from tune_cl.experiment.experiment import Experiment
 from tune_cl.history.journal import FILE, read_events
 from tune_cl.history.tracking_uri import resolve_tracking_uri
 from tune_cl.inputs import RankerArtifacts as Artifacts

@@ -96,8 +96,8 @@ def test_last_features_that_files_leave_out_are_0(
 
 def test_the_shipped_space_fits_any_letor_data(shared: Path) -> None:
     experiment = load_experiment("ferro2018", data=str(shared / "ltr" / "mq2008"))
-    assert experiment.trials == 17
-    runs = [experiment.training(choice) for choice in experiment.space.grid()]
+    assert experiment.arms.total == 17
+    runs = [experiment.config(choice).run for choice in experiment.space.grid()]
     firsts = {(run.curriculum.subset, run.curriculum.objective_switch) for run in runs}
     assert len(firsts) == 4 and ("none", "none") not in firsts
     assert {run.curriculum.switch for run in runs} == {100, 200, 300, 400}

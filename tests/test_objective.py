@@ -19,7 +19,7 @@ from trainables.training.calls import TrainingEnded
 from trainables.training.conclusion import Conclusion
 from trainables.training.objective import FunctionFailed, ObjectiveTraining, PreparedObjective
 from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.load import build, from_yaml
+from tune_cl.experiment.load import build, from_yaml, to_yaml
 from tune_cl.verdict.trainings import is_trained, result_of, values_by_query
 
 KEYS = {"ranker.name": "train", "metric": "mrr", "parameters.lr": 0.5, "training.max_iterations": 4}
@@ -230,11 +230,11 @@ def test_a_space_of_a_function_has_its_parameters_and_the_keys_of_the_curriculum
     base = made.base.run
     assert base.in_force()["parameters.lr"] == pytest.approx(0.05**0.5) and base.in_force()["data.source"] == "my data"
     assert base.in_force()["curriculum.pacing"] == "none" and "curriculum.delta" not in base.in_force()
-    run = made.training({"parameters.lr": 0.1})
+    run = made.config({"parameters.lr": 0.1}).run
     assert pickle.loads(pickle.dumps(run)) == run
     assert run.in_force()["curriculum.delta"] == 0.33 and made.config({"parameters.lr": 0.1}).curriculum_end == 18
-    again = from_yaml(made.to_yaml(), objective_of(train))
-    assert again.training({"parameters.lr": 0.1}) == run
+    again = from_yaml(to_yaml(made), objective_of(train))
+    assert again.config({"parameters.lr": 0.1}).run == run
     whole = experiment(SPACE | {"parameters": {"lr": {"uniform": [0, 1]}, "flag": {"choice": [True, False]}, "n": 3}})
     assert whole.base.run.in_force()["parameters.flag"] is True
 
@@ -248,7 +248,7 @@ def test_keys_that_do_not_belong_to_a_function() -> None:
 
 
 def test_a_search_goes_on_with_the_function_that_it_began_with(tmp_path: Path) -> None:
-    text = experiment(SPACE).to_yaml()
+    text = to_yaml(experiment(SPACE))
     record = from_yaml(text).objective
     assert record is not None and record.function is None and record.name == "train"
     with pytest.raises(ConfigError, match="trains by the function train, which is not given"):
@@ -257,7 +257,7 @@ def test_a_search_goes_on_with_the_function_that_it_began_with(tmp_path: Path) -
         from_yaml(text, objective_of(fails))
     (tmp_path / "own.py").write_text("def f(config, trial):\n    return 1\n")
     with pytest.raises(ConfigError, match="not by f"):
-        other = build("x", {"training": {"lr": {"choice": [0.1, 0.2]}}}, {}).to_yaml()
+        other = to_yaml(build("x", {"training": {"lr": {"choice": [0.1, 0.2]}}}, {}))
         from_yaml(other, load_objective(f"{tmp_path}/own.py:f"))
 
 

@@ -24,8 +24,8 @@ def test_every_ranker_is_trained_plainly_and_under_each_curriculum() -> None:
     rankers = {choice["ranker.name"] for choice in choices}
     others = {"bert", "bi_encoder", "decoder", "lambdamart"}
     assert rankers == set(RANKERS) - others and len(choices) == 5 * len(rankers)
-    assert {choice["ranker.name"] for choice in experiment.shared_space.grid()} == rankers
-    assert experiment.arm_trials == {"plain": len(rankers), "curriculum": len(choices)}
+    assert {choice["ranker.name"] for choice in experiment.arms.shared_space.grid()} == rankers
+    assert experiment.arms.trials == {"plain": len(rankers), "curriculum": len(choices)}
     assert not any(experiment.config(choice).is_plain for choice in choices)
 
 
@@ -43,7 +43,7 @@ def test_the_pacing_study_is_that_of_the_paper() -> None:
             3, abs=0.1
         )
     pacing = load_experiment("penha2020_pacing")
-    assert pacing.value("curriculum.scoring") == "context_words"
+    assert pacing.fixed["curriculum.scoring"] == "context_words"
     choices = [(choice["curriculum.pacing"], choice.get("curriculum.n")) for choice in pacing.space.grid()]
     assert set(choices) == {
         ("step", None),
@@ -80,13 +80,13 @@ def test_the_studies_of_trees_are_those_of_the_paper() -> None:
     )
     plain = load_experiment("ferro2018_plain")
     rates, leaves = ({choice[key] for choice in plain.space.grid()} for key in ("training.lr", "ranker.leaves"))
-    assert (rates, leaves) == ({0.01, 0.05, 0.1, 0.5}, {8, 16, 32, 64}) and plain.trials == 17
+    assert (rates, leaves) == ({0.01, 0.05, 0.1, 0.5}, {8, 16, 32, 64}) and plain.arms.total == 17
     for experiment in (staged, plain):
         run = experiment.base.run
         assert (run.training.lr, run.ranker.leaves, run.metric) == (0.05, 64, "ndcg@10")
         assert run.training.max_iterations * run.ranker.trees_per_iteration == 500
         assert run.training.patience == run.training.max_iterations and run.curriculum.subset == "none"
-    assert staged.value("curriculum.subset_share") == 0.25
+    assert staged.base.run.curriculum.subset_share == 0.25
 
 
 def test_the_quickstart_judges_no_trial_inside_its_curriculum() -> None:

@@ -174,12 +174,12 @@ def test_the_trials_of_a_search_share_one_start_a_ranker(
     prepared = completed(experiment, untrained(experiment))
     assert len(trained) == 1 and len(prepared) == 2
     chosen = {"training.lr": 1e-3, "training.loss": "hinge", "training.pretrain_data": str(source)}
-    run = experiment.training(chosen)
+    run = experiment.config(chosen).run
     made = prepared[prepared_key(run)]
     assert made.start is not None and trained[0].training.lr == 2e-3 and trained[0].training.loss == "pairwise"
     training = make_training(run, made, device="cpu")
     np.testing.assert_array_equal(trained_state(training.module)["score.weight"], made.start["score.weight"])
-    plain = experiment.training(chosen | {"training.pretrain_data": None})
+    plain = experiment.config(chosen | {"training.pretrain_data": None}).run
     assert prepared[prepared_key(plain)].start is None
     assert len(trained) == 1
 

@@ -294,7 +294,7 @@ def test_no_trial_repeats_the_baseline_or_another_under_a_key_that_nothing_reads
     for number in range(1, 7):
         point = sampler.ask(number)
         assert point is not None
-        runs.append(experiment.training(point))
+        runs.append(experiment.config(point).run)
         sampler.replay(number, point)
         sampler.tell(number, {1: 0.1 * number}, "completed")
     assert len({repr(run.in_force()) for run in runs}) == 7

@@ -13,7 +13,7 @@ from tests.support.journal_events import ARMS
 from tests.support.trec_folder import write_trec_folder
 from trainables.ranker_trainable import RankerTrainable
 from trainables.training.prepared import PreparedData
-from tune_cl.experiment.load import load_experiment
+from tune_cl.experiment.load import load_experiment, to_yaml
 from tune_cl.history.journal import Journal
 from tune_cl.history.state import SearchState, TrialState, replay
 from tune_cl.inputs import RankerArtifacts as Artifacts
@@ -62,7 +62,7 @@ def searched(folder: Path, prepared: dict[str, PreparedData], name: str) -> Sear
     experiment = load_experiment(str(folder / "toy.yaml"), data=str(folder / "data"))
     begun = {"event": "search", "name": name, "space": "toy", "data": {"name": "data", "digest": ""}, "metric": "map"}
     begun |= {"ranker": "conv_knrm", "rankers": ["conv_knrm"], "tracking_uri": "", "versions": {}, **ARMS}
-    begun |= {"seed": 0, "baseline": BASELINE_TRIAL, "yaml": experiment.to_yaml(), "storage": str(folder), "time": 0.0}
+    begun |= {"seed": 0, "baseline": BASELINE_TRIAL, "yaml": to_yaml(experiment), "storage": str(folder), "time": 0.0}
     with Journal(folder / name) as journal:
         journal.append(begun)
         search = SearchDriver(experiment, journal, 1, Artifacts(folder / name / "trials", prepared))

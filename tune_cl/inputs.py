@@ -33,7 +33,7 @@ from trainables.training.objective import PreparedObjective
 from trainables.training.prepared import PreparedData, prepared_for, prepared_key
 from trainables.training.progress import STATE, read_state
 from trainables.training.saves import DAMAGED
-from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.experiment import Experiment, base_ranker
 from tune_cl.history.events import Fingerprint
 from tune_cl.history.state import Dev
 from tune_cl.model_card import Facts, write_card
@@ -237,37 +237,37 @@ class RankerInputs(Inputs):
     def complete(self, address: str | None, new_noise: bool = False) -> None:
         """Adds each ranker's pre-trained start and the search's one teacher. In a confirmation the first training of a
         seed trains the teacher of that seed, unless one is fixed and learns from the same labels."""
-        fixed = self.experiment.base_ranker.curriculum.teacher.seed != "training"
+        fixed = base_ranker(self.experiment).curriculum.teacher.seed != "training"
         later = self.confirms and (new_noise or not fixed)
         compute = on_cluster(address, self.experiment.search.resources) if address else here
         self.by_key = completed(self.experiment, self.by_key, compute, later)
 
     def clusters(self, split: str) -> dict[str, int] | None:
-        return query_clusters(self.first.data, split, self.experiment.base_ranker.data.query_clusters)
+        return query_clusters(self.first.data, split, base_ranker(self.experiment).data.query_clusters)
 
     def draw_noise(self, runs: Sequence[AnyRun]) -> None:
         """Adds the data of trainings with noise of their own: the same texts under other training labels."""
         for run in runs:
             if isinstance(run, TrainingRun) and prepared_key(run) not in self.by_key:
-                same_texts = run.model_copy(update={"data": self.experiment.base_ranker.data})
+                same_texts = run.model_copy(update={"data": base_ranker(self.experiment).data})
                 shared = prepared_for(same_texts, self.by_key)
                 self.by_key[prepared_key(run)] = replace(
                     shared, data=load_data(run.data, run.evaluation.relevance_level)
                 )
 
     def notes(self) -> list[str]:
-        run, data = self.experiment.base_ranker, self.first.data
+        run, data = base_ranker(self.experiment), self.first.data
         alike = cluster_notes(data, run.data.query_clusters)
         return [*data.notes, *alike, *training_notes(run, self.first)]
 
     def warnings(self) -> list[str]:
-        run, data = self.experiment.base_ranker, self.first.data
+        run, data = base_ranker(self.experiment), self.first.data
         return doubts(data, run.evaluation.relevance_level)
 
     def label_free(self, split: str, chosen: str | None = None) -> dict[str, Any]:
         texts = (prepared.text for prepared in self.by_key.values())
         words = next((text for text in texts if "vectors" in text.arrays), None)
-        return label_free(self.first.data, self.experiment.base_ranker, split, words, chosen)
+        return label_free(self.first.data, base_ranker(self.experiment), split, words, chosen)
 
     def require_queries(self, split: str) -> None:
         if len(required_split(self.first.data, split)) < 2:
@@ -283,7 +283,7 @@ class ObjectiveInputs(Inputs):
         if objective is None:
             raise TypeError("the experiment trains rankers")
         require_sendable(objective)
-        self.source = experiment.value("data.source")
+        self.source = experiment.base.run.data.source
         self.prepared = PreparedObjective(objective, digest_of_source(self.source), judged_on)
         self.by_key = {OBJECTIVE: self.prepared}
 

@@ -17,9 +17,10 @@ from trainables.core.errors import Interrupted, WorkFailed
 from trainables.core.plugins import plugins_of, require_sendable
 from trainables.core.prose import say
 from trainables.data import form_of
-from tune_cl.experiment.experiment import Arm, Experiment
+from tune_cl.experiment.arms import Arm
+from tune_cl.experiment.experiment import Experiment, base_ranker
+from tune_cl.experiment.load import to_yaml
 from tune_cl.experiment.readers import teachers_of
-from tune_cl.experiment.search_parts import arms_of
 from tune_cl.history.events import ArmPlanned, LabelFreeEvent, SearchEvent
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import TRIALS, SearchFolder, has_event, name_exists, stopped, stops
@@ -171,7 +172,7 @@ def _run(
         journal.append(cast(LabelFreeEvent, {"event": "label_free", **label_free, "time": time.time()}))
     with ray_session(address):
         track()
-        trials, iterations = experiment.trials, experiment.base.run.training.max_iterations
+        trials, iterations = experiment.arms.total, experiment.base.run.training.max_iterations
         with panel(trials, iterations, before) as progress:
             on_cpu = experiment.base.run.on_cpu
             concurrency = Concurrency(
@@ -234,14 +235,14 @@ def _search_event(experiment: Experiment, search_folder: SearchFolder, inputs: I
         "space": experiment.name,
         "data": inputs.fingerprint(),
         "ranker": run.ranker.name,
-        "rankers": experiment.rankers,
+        "rankers": experiment.values("ranker.name"),
         "opened": list(experiment.space.parameters),
         "arms": recorded_arms(experiment),
-        "compares": experiment.compares,
-        "metric": experiment.metric,
-        "seed": experiment.seed,
+        "compares": experiment.arms.compares,
+        "metric": experiment.base.run.metric,
+        "seed": experiment.base.run.seed,
         "baseline": BASELINE_TRIAL,
-        "yaml": experiment.to_yaml(),
+        "yaml": to_yaml(experiment),
         "objective": experiment.objective and experiment.objective.record,
         "plugins": plugins_of(parts_of(experiment)),
         "versions": {name: number for name, number in versions((*PACKAGES, *OF_DRIVER)).items() if number},
@@ -254,13 +255,13 @@ def _search_event(experiment: Experiment, search_folder: SearchFolder, inputs: I
 
 def recorded_arms(experiment: Experiment) -> dict[Arm, ArmPlanned]:
     """What each arm gets, as the journal has it."""
-    return {arm: {"trials": plan.trials, "opened": [*plan.opened]} for arm, plan in arms_of(experiment).items()}
+    return {arm: {"trials": plan.trials, "opened": [*plan.opened]} for arm, plan in experiment.arms.plans.items()}
 
 
 def parts_of(experiment: Experiment) -> list[object]:
     """A tree with the names of all parts that a search may use, among others."""
-    parts: list[object] = [yaml.safe_load(experiment.to_yaml())]
-    return parts if experiment.objective else [*parts, form_of(experiment.base_ranker.data.source)]
+    parts: list[object] = [yaml.safe_load(to_yaml(experiment))]
+    return parts if experiment.objective else [*parts, form_of(base_ranker(experiment).data.source)]
 
 
 def _git_commit(program: Path = Path(__file__)) -> str | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from trainables.core.errors import ConfigError, WorkFailed
-from tune_cl.experiment.experiment import CURRICULUM, PLAIN, Arm
+from tune_cl.experiment.arms import CURRICULUM, PLAIN, Arm
 from tune_cl.history.journal import first_event, read_events
 from tune_cl.history.search_folder import TRIALS, SearchFolder
 from tune_cl.history.state import RAN_TO_THE_END, SearchState, TrialState, experiment_of, replay
@@ -127,7 +127,7 @@ def _interpreted(state: SearchState) -> tuple[tuple[Remark, ...], Effects | None
     from tune_cl.verdict.pairs import search_effects  # imports SciPy
 
     found = search_effects(state, experiment)
-    return tuple(remarks(state, experiment)), found, experiment.plain_words
+    return tuple(remarks(state, experiment)), found, experiment.arms.plain_words
 
 
 def rows_of(trials: list[Trial]) -> Iterator[Mapping[str, Any]]:

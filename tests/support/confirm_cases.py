@@ -20,8 +20,8 @@ from trainables.ranker_trainable import RankerTrainable
 from trainables.training.conclusion import Conclusion
 from trainables.training.prepared import prepared_key
 from tune_cl import run_trainings
-from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.load import load_experiment
+from tune_cl.experiment.experiment import Experiment, base_ranker
+from tune_cl.experiment.load import load_experiment, to_yaml
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import SearchState, replay
@@ -88,17 +88,18 @@ def searched(
     experiment: Experiment, search_folder: SearchFolder, choices: Sequence[Flat], began: float = 1000.0
 ) -> Iterator[dict[str, Any]]:
     """The journal's events, of which the search's own was at `began`."""
-    digest = load_data(experiment.base_ranker.data).digest
+    digest = load_data(base_ranker(experiment).data).digest
     yield {"event": "search", "name": "toy", "space": "toy", "data": {"name": "toy", "digest": digest}, "metric": "map",
            "ranker": "conv_knrm", "rankers": ["conv_knrm"],
-           "seed": 2, "baseline": "t0000", "yaml": experiment.to_yaml(), "versions": {},
+           "seed": 2, "baseline": "t0000", "yaml": to_yaml(experiment), "versions": {},
            "git_commit": None, "tracking_uri": "", "storage": str(search_folder.storage), "forecast": {},
-           "arms": recorded_arms(experiment), "compares": experiment.compares, "opened": [*experiment.space.parameters],
+           "arms": recorded_arms(experiment), "compares": experiment.arms.compares,
+           "opened": [*experiment.space.parameters],
            "time": began}  # fmt: skip
     every = [experiment.base.point, *choices]
     for number, (choice, dev) in enumerate(zip(every, [0.5, 0.55, 0.6, 0.9, 0.6], strict=False)):
         arm = "plain" if number == 0 or experiment.config(choice).is_plain else "curriculum"
-        params, trial, time = experiment.training(choice).in_force(), f"t{number:04d}", 1000.0 + number
+        params, trial, time = experiment.config(choice).run.in_force(), f"t{number:04d}", 1000.0 + number
         yield {"event": "trial", "trial": trial, "number": number, "params": params, "chosen": choice, "seed": 2,
                "baseline": number == 0, "arm": arm, "time": time}  # fmt: skip
         yield {

@@ -14,8 +14,8 @@ from trainables.core.randomness import generator
 from trainables.data import load_data
 from trainables.evaluation.metrics import METRICS
 from trainables.evaluation.trec_files import write_per_query
-from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.load import load_experiment
+from tune_cl.experiment.experiment import Experiment, base_ranker
+from tune_cl.experiment.load import load_experiment, to_yaml
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.results import Arm, Candidate, Configuration, LabelFree, Verdict
@@ -76,14 +76,14 @@ class Case:
         self.time = 0.0
 
     def _search(self) -> dict[str, Any]:
-        data = load_data(self.experiment.base_ranker.data)
+        data = load_data(base_ranker(self.experiment).data)
         return {
             "event": "search", "name": self.search_folder.name, "space": "toy", "ranker": "conv_knrm",
             "rankers": ["conv_knrm"], "metric": "map",
             "data": {"name": data.name, "digest": data.digest}, "mode": "max", "seed": 0, "baseline": "t0000",
-            "yaml": self.experiment.to_yaml(), "versions": {"torch": "2.13.0"}, "git_commit": None,
+            "yaml": to_yaml(self.experiment), "versions": {"torch": "2.13.0"}, "git_commit": None,
             "tracking_uri": "", "storage": str(self.search_folder.storage),
-            "arms": recorded_arms(self.experiment), "compares": self.experiment.compares,
+            "arms": recorded_arms(self.experiment), "compares": self.experiment.arms.compares,
             "opened": [*self.experiment.space.parameters],
             "forecast": {}, "time": 0.0,
         }  # fmt: skip
@@ -99,7 +99,7 @@ class Case:
         choice = draw if lr is None else {"curriculum.pacing": "none", "training.lr": lr}
         if baseline:
             choice = self.experiment.base.point | {"curriculum.pacing": "none"}
-        run = self.experiment.training(choice)
+        run = self.experiment.config(choice).run
         told = {"chosen": choice, "seed": 0, "baseline": baseline, "arm": "plain" if baseline or lr else "curriculum"}
         self._tell("trial", trial, number=number, params=run.in_force(), **told)
         for iteration, value in enumerate(dev, 1):

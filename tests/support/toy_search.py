@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.journal_events import ARMS
 from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.load import load_experiment
+from tune_cl.experiment.load import load_experiment, to_yaml
 from tune_cl.history.journal import Journal
 from tune_cl.history.state import replay
 from tune_cl.search.driver import BASELINE_TRIAL, SearchDriver
@@ -60,7 +60,7 @@ def open_journal(folder: Path, experiment: Experiment) -> Journal:
                 "metric": "map",
                 "seed": 0,
                 "baseline": BASELINE_TRIAL,
-                "yaml": experiment.to_yaml(),
+                "yaml": to_yaml(experiment),
                 "storage": str(folder),
                 "tracking_uri": "",
                 "versions": {},

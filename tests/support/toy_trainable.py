@@ -12,6 +12,7 @@ import pytest
 from tests.support.journal_events import ARMS
 from tests.support.toys import BALLAST, Toy, steps_of
 from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.load import to_yaml
 from tune_cl.history.journal import Journal
 from tune_cl.history.state import SearchState
 from tune_cl.ray import tuner as ray_tune
@@ -31,7 +32,7 @@ def search_event(experiment: Experiment, folder: Path) -> dict[str, Any]:
     return {
         "event": "search", "name": folder.name, "space": "toy", "data": {"name": "none", "digest": ""},
         "ranker": "conv_knrm", "rankers": ["conv_knrm"], "metric": "map", "seed": 0,
-        "baseline": BASELINE_TRIAL, "yaml": experiment.to_yaml(),
+        "baseline": BASELINE_TRIAL, "yaml": to_yaml(experiment),
         "storage": str(folder.parent), "tracking_uri": "", "versions": {}, **ARMS, "time": time.time(),
     }  # fmt: skip
 

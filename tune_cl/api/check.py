@@ -11,11 +11,12 @@ from trainables.core.machine import usable_cpus
 from trainables.core.prose import say
 from trainables.curriculum.scoring import EARLY_ITERATIONS, EARLY_TEACHERS, FOLDS
 from trainables.data.forms.frames import Data, as_source
-from tune_cl.experiment.experiment import Arm, Experiment
+from tune_cl.experiment.arms import Arm, ArmPlan
+from tune_cl.experiment.experiment import Experiment, base_ranker
 from tune_cl.experiment.load import Overrides, SpaceOptions, SpaceSource, requested_experiment
 from tune_cl.experiment.readers import distinct_rankers, teachers_of
 from tune_cl.experiment.search_keys import SearchConfig
-from tune_cl.experiment.search_parts import ArmPlan, arms_of, compares_inside_curricula, setup_of
+from tune_cl.experiment.search_parts import compares_inside_curricula, setup_of
 from tune_cl.results import Result
 from tune_cl.schedulers import SCHEDULERS
 
@@ -95,26 +96,26 @@ def unmeasured(experiment: Experiment) -> SpaceCheck:
     space, search, at_a_time = experiment.space, experiment.search, _at_a_time(experiment.search)
     return SpaceCheck(
         space=experiment.name,
-        data=experiment.value("data.source"),
-        rankers=experiment.rankers,
-        metric=experiment.metric,
-        max_iterations=experiment.max_iterations,
+        data=experiment.base.run.data.source,
+        rankers=experiment.values("ranker.name"),
+        metric=experiment.base.run.metric,
+        max_iterations=experiment.base.run.training.max_iterations,
         parameters=len(space.parameters),
         conditional=sum(bool(leaf.when) for leaf in space.parameters.values()),
         combinations=space.combinations(),
         points=len(experiment.points),
-        arms=arms_of(experiment),
+        arms=experiment.arms.plans,
         searcher=search.searcher,
         scheduler=search.scheduler,
         judged=_compared_when(experiment),
         reduction_factor=search.reduction_factor,
         rungs=setup_of(experiment).rungs if SCHEDULERS[search.scheduler].has_rungs else [],
         baseline=experiment.base.point,
-        over_curricula=experiment.varies_curricula,
-        plain=experiment.plain_words,
+        over_curricula=experiment.arms.varies_curricula,
+        plain=experiment.arms.plain_words,
         at_a_time=at_a_time,
-        trials=experiment.trials,
-        iterations_at_most=experiment.trials * experiment.max_iterations,
+        trials=experiment.arms.total,
+        iterations_at_most=experiment.arms.total * experiment.base.run.training.max_iterations,
     )
 
 
@@ -127,7 +128,7 @@ def _measured(experiment: Experiment) -> SpaceCheck:
     from tune_cl.ray.concurrency import lacking
     from tune_cl.ray.shared_data import untrained
 
-    run, resources = experiment.base_ranker, experiment.search.resources
+    run, resources = base_ranker(experiment), experiment.search.resources
     device = str(best_device()) if resources.gpu else "cpu"  # a trial that reserves no GPU trains on none
     pace = partial(seconds_per_iteration, threads=min(resources.threads, usable_cpus()), device=device)
     by_key = untrained(experiment)
@@ -203,9 +204,9 @@ def _compared_when(experiment: Experiment) -> str | None:
     if search.scheduler == "none":
         return None
     if compares_inside_curricula(experiment):
-        return "after every iteration" + ", inside its curriculum too" * experiment.varies_curricula
+        return "after every iteration" + ", inside its curriculum too" * experiment.arms.varies_curricula
     if isinstance(search.grace, int):
         return f"not before iteration {search.grace}"
-    if not experiment.varies_curricula:
+    if not experiment.arms.varies_curricula:
         return "from the first iteration on"
     return "only after its own curriculum" if search.grace == "curriculum" else "whether or not its curriculum is over"

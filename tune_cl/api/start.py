@@ -13,7 +13,7 @@ from trainables.data.forms.frames import Data, as_source
 from tune_cl.api.search import Search
 from tune_cl.api.session import working
 from tune_cl.api.train import untrained
-from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.experiment import Experiment, base_ranker
 from tune_cl.experiment.load import Overrides, SpaceOptions, SpaceSource, requested_experiment
 from tune_cl.experiment.paths import in_any_folder
 from tune_cl.history.search_folder import DEFAULT_STORAGE, SearchFolder, new_search_folder
@@ -85,8 +85,8 @@ def run(
 
 def _before_the_search(experiment: Experiment) -> list[str]:
     """What a user may want to stop for."""
-    notes = [] if experiment.objective else untrained(experiment.base_ranker)
-    if experiment.trials < 2:
+    notes = [] if experiment.objective else untrained(base_ranker(experiment))
+    if experiment.arms.total < 2:
         notes.append("one trial alone: there will be nothing to compare it with; --trials 4 is a start")
     return notes
 

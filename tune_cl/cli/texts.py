@@ -218,7 +218,7 @@ def check_text(check: SpaceCheck) -> str:
 
 
 def _topics(check: SpaceCheck) -> dict[str, str]:
-    from tune_cl.experiment.experiment import PLAIN
+    from tune_cl.experiment.arms import PLAIN
     from tune_cl.samplers import SEARCHERS
     from tune_cl.space.wording import DEFAULT, OF_CURRICULUM
 

@@ -8,7 +8,8 @@ from typing import Any
 from search_spaces import PUBLISHED
 from trainables.config.keys import flatten
 from trainables.core.errors import ConfigError
-from tune_cl.experiment.experiment import CURRICULUM, DEFAULTS, Experiment
+from tune_cl.experiment.arms import CURRICULUM, DEFAULTS
+from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.search_parts import new_sampler
 from tune_cl.space.parameters import Parameter
 from tune_cl.space.space import Flat, identity
@@ -30,7 +31,7 @@ def published_points(experiment: Experiment) -> list[Flat]:
         point = sampler.propose(len(points) + 1, fixed)
         if point is not None and identity(fixed) not in points:
             points[identity(fixed)] = point
-    most = len(points) if experiment.search.searcher == "grid" else -(-experiment.arm_trials[CURRICULUM] // 2)
+    most = len(points) if experiment.search.searcher == "grid" else -(-experiment.arms.trials[CURRICULUM] // 2)
     return list(points.values())[:most]
 
 
@@ -43,7 +44,7 @@ def published() -> list[Flat]:
 def projected(experiment: Experiment, curriculum: Mapping[str, Any]) -> Flat | None:
     """The nearest values of the parameters that plain training does not share; None if the space has another pacing,
     scoring, ... than the curriculum."""
-    shared = experiment.shared_space.parameters
+    shared = experiment.arms.shared_space.parameters
 
     def nearest(key: str, parameter: Parameter) -> Any:
         if key in shared:

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from trainables.config.function import Objective, missing, recorded, same
 from trainables.config.keys import NEEDS, TrainingRun, unflatten, without_effect
@@ -18,15 +18,16 @@ from trainables.core.errors import ConfigError, Problem, gathering
 from trainables.core.files import LONGEST_NAME, names_folder
 from trainables.core.prose import counted
 from trainables.core.randomness import generator
-from trainables.core.validation import problems_of, with_needs
+from trainables.core.validation import LARGEST, problems_of, with_needs
 from trainables.data import require_source, task_of
-from tune_cl.experiment.experiment import CURRICULUM, OFF, Experiment, TrialConfig, plain_point
+from tune_cl.experiment.arms import CURRICULUM
+from tune_cl.experiment.experiment import OFF, Experiment, TrialConfig, base_ranker, plain_point
 from tune_cl.experiment.known_points import published_points
 from tune_cl.experiment.resolution import Resolution, baseline_of, flat_keys, resolve, written_parts
 from tune_cl.experiment.search_keys import BY_CHANCE, SEARCH_KEYS, SEARCH_NEEDS, SearchConfig, idle, notes_on
 from tune_cl.experiment.search_parts import startup_trials
 from tune_cl.space.space import Flat, Space
-from tune_cl.space.space_files import TEXTS, as_yaml_reads, find_space, parse_yaml, read_space
+from tune_cl.space.space_files import TEXTS, as_yaml_reads, dump_yaml, find_space, parse_yaml, read_space
 
 CHECKED_DRAWS = 16
 DRAWS, FEW = 256, 256  # configurations that represent a space: draws of a large one, all of a small one
@@ -48,10 +49,10 @@ def load_experiment(
     if not experiment.space.parameters:
         right = "a search range, e.g. training.lr: {loguniform: [1e-5, 1e-3]}, or use tune-cl train"
         raise ConfigError(Problem(name if isinstance(space, Mapping) else str(space), "nothing to search", right))
-    if experiment.baseline != OFF and not experiment.compares:
+    if experiment.baseline != OFF and not experiment.arms.compares:
         right = "a key that the space searches, or sets otherwise"
         raise ConfigError(Problem("baseline", "leaves nothing to compare: all trials would be plain", right))
-    if experiment.max_iterations < 1:
+    if experiment.base.run.training.max_iterations < 1:
         raise ConfigError(Problem("training.max_iterations", "0 trains nothing", "1 or more; or tune-cl train"))
     return experiment
 
@@ -81,7 +82,7 @@ def requested_experiment(
     given = {**options.keys, **parse_overrides(overrides)}
     experiment = load_experiment(space, given, options.data, options.ranker, objective)
     if experiment.objective is None:
-        base = experiment.base_ranker
+        base = base_ranker(experiment)
         require_source(base.data.source)
         require_usable(base)
     return experiment
@@ -110,7 +111,7 @@ def load_training_run(
         right = "one value, or tune-cl run"
         raise ConfigError(Problem(key, "has several values, and this is one training", right) for key in several)
     point = plain_point(experiment, {})
-    run = experiment.training({key: value for key, value in point.items() if key in parameters})
+    run = experiment.config({key: value for key, value in point.items() if key in parameters}).run
     assert isinstance(run, TrainingRun)
     return run
 
@@ -143,8 +144,18 @@ def parse_overrides(overrides: Overrides) -> Flat:
     return flat
 
 
+def to_yaml(experiment: Experiment) -> str:
+    """The experiment, including what the command line changed, as a search-space file."""
+    record = {OBJECTIVE: experiment.objective.record} if experiment.objective else {}
+    texts = {"description": experiment.description, "source": experiment.source}
+    fixed = {key: v.model_dump() if isinstance(v, BaseModel) else v for key, v in experiment.fixed.items()}
+    ranges = {key: parameter.document() for key, parameter in experiment.space.parameters.items()}
+    settings = {"baseline": experiment.baseline, "search": experiment.search.model_dump()}
+    return dump_yaml({"name": experiment.name, **record, **texts, **fixed, **ranges, **settings})
+
+
 def from_yaml(text: str, objective: Objective | None = None) -> Experiment:
-    """The experiment that `Experiment.to_yaml` wrote. `objective`: the function of a search that trains by one; without
+    """The experiment that `to_yaml` wrote. `objective`: the function of a search that trains by one; without
     it, the experiment has the record of it. Raises ConfigError for another one."""
     tree = parse_yaml(text, "search space")
     if not isinstance(tree, Mapping) or not isinstance(tree.get("name"), str):
@@ -208,7 +219,7 @@ def require_fitting(experiment: Experiment) -> None:
     """Raises ConfigError where values do not go together, or with the data's task: of the baseline, and of draws from
     both arms."""
     task = cache(task_of)  # which asks every reader about a folder
-    space, plain = experiment.space, experiment.shared_space
+    space, plain = experiment.space, experiment.arms.shared_space
     points = [plain_point(experiment, {})]
     points += [space.sample(generator(0, "check", draw)) for draw in range(CHECKED_DRAWS)]
     shared = [plain.sample(generator(0, "check plain", draw)) for draw in range(CHECKED_DRAWS)]
@@ -226,10 +237,10 @@ def require_fitting(experiment: Experiment) -> None:
 def with_whole_grid(experiment: Experiment) -> Experiment:
     """The experiment; a grid whose `search.trials` is not given gets enough for all combinations."""
     search = experiment.search
-    if search.searcher == "grid" and "trials" not in search.model_fields_set:
-        trials = int(sum(experiment.combinations.values()))
-        return replace(experiment, search=search.model_copy(update={"trials": trials}))
-    return experiment
+    if search.searcher != "grid" or "trials" in search.model_fields_set:
+        return experiment
+    endless = replace(experiment, search=search.model_copy(update={"trials": LARGEST}))
+    return replace(experiment, search=search.model_copy(update={"trials": endless.arms.total}))
 
 
 def notes_without_effect(experiment: Experiment, done: Resolution, search: Flat) -> list[str]:
@@ -247,13 +258,13 @@ def representative(experiment: Experiment) -> list[TrialConfig]:
     space, combinations = experiment.space, experiment.space.combinations()
     if combinations is not None and combinations <= FEW:
         return [experiment.config(point) for point in space.grid()]
-    draws = (generator(experiment.seed, "forecast", draw) for draw in range(DRAWS))
+    draws = (generator(experiment.base.run.seed, "forecast", draw) for draw in range(DRAWS))
     return [experiment.config(space.sample(draw)) for draw in draws]
 
 
 def never_models(experiment: Experiment) -> list[str]:
     """A note if the curricula are too few for a searcher that models the space to begin."""
-    search, trials = experiment.search, experiment.arm_trials[CURRICULUM]
+    search, trials = experiment.search, experiment.arms.trials[CURRICULUM]
     startup = startup_trials(experiment, CURRICULUM)
     if search.searcher in BY_CHANCE or not 1 < trials <= startup:
         return []

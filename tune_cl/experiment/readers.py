@@ -8,7 +8,7 @@ from trainables.config.keys import TrainingRun
 from trainables.curriculum.scoring import TEACHERS, any_needs
 from trainables.rankers import RANKERS
 from trainables.training.losses import LOSSES
-from tune_cl.experiment.experiment import Experiment, values_of
+from tune_cl.experiment.experiment import Experiment, base_ranker
 
 READ = (  # beginnings of keys that decide what trainings read, beside the ranker's own
     "training.loss",
@@ -47,25 +47,25 @@ def varied(experiment: Experiment, keys: Iterable[str]) -> list[TrainingRun]:
     if (few.combinations() or 0) > experiment.search.trials:
         few = space.only(deciding - {key for key, parameter in space.parameters.items() if parameter.is_number})
     runs = (experiment.config(point).run for point in few.grid())
-    return [experiment.base_ranker, *(run for run in runs if isinstance(run, TrainingRun))]
+    return [base_ranker(experiment), *(run for run in runs if isinstance(run, TrainingRun))]
 
 
 def text_keys(experiment: Experiment) -> set[str]:
     """The `ranker.*` keys that decide which text preparation trials can share."""
     parameters = experiment.space.parameters
-    if "training.pretrain_data" in parameters or experiment.value("training.pretrain_data") is not None:
+    if "training.pretrain_data" in parameters or experiment.fixed.get("training.pretrain_data") is not None:
         return {key for key in parameters if key.startswith("ranker.")}
-    kinds = [RANKERS[name].settings for name in experiment.rankers]
+    kinds = [RANKERS[name].settings for name in experiment.values("ranker.name")]
     return {"ranker.name", *(f"ranker.{key}" for kind in kinds for key in kind.text_keys)}
 
 
 def scorings_of(experiment: Experiment) -> list[str]:
     """Every scoring function that a trial can use."""
-    return values_of(experiment, "curriculum.scoring")
+    return experiment.values("curriculum.scoring")
 
 
 def teachers_of(experiment: Experiment) -> list[str]:
     """What a trial's order, loss or negatives can read of teachers, some of TEACHERS."""
-    by_loss = any(LOSSES[name].reads_teacher for name in values_of(experiment, "training.loss"))
-    reads = {"teacher"} if by_loss or "teacher" in values_of(experiment, "training.hard_negatives") else set()
+    by_loss = any(LOSSES[name].reads_teacher for name in experiment.values("training.loss"))
+    reads = {"teacher"} if by_loss or "teacher" in experiment.values("training.hard_negatives") else set()
     return [need for need in TEACHERS if need in reads or any_needs(scorings_of(experiment), need)]

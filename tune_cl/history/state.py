@@ -13,7 +13,8 @@ from trainables.config.function import Objective
 from trainables.core.errors import DataError, Problem
 from trainables.core.plugins import require_plugins
 from trainables.evaluation.metrics import dev_key
-from tune_cl.experiment.experiment import CURRICULUM, PLAIN, Arm, Experiment
+from tune_cl.experiment.arms import CURRICULUM, PLAIN, Arm
+from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import from_yaml
 from tune_cl.history.events import (
     ArmPlanned,
@@ -354,7 +355,7 @@ def differences(ours: Flat, theirs: Flat) -> dict[str, Any]:
 
 def over_curricula(state: SearchState) -> bool:
     """Whether trials chose among curricula or have another one than the baseline; else the search was over other keys
-    only. True as long as there are no trials to tell. `Experiment.varies_curricula` says it of the space."""
+    only. True as long as there are no trials to tell. `Arms.varies_curricula` says it of the space."""
     baseline = state.baseline_trial()
     others = state.trials_of(CURRICULUM)
     if not (baseline and others) or any(key.startswith(OF_CURRICULUM) for trial in others for key in trial.point):

@@ -22,7 +22,7 @@ from trainables.training.prepared import PreparedData, changed_files, encoders_o
 from trainables.training.pretraining import with_start
 from trainables.training.teachers import with_teachers
 from trainables.training.trainer import training_instances
-from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.experiment import Experiment, base_ranker
 from tune_cl.experiment.readers import distinct_rankers, file_readers, scorings_of, teachers_of
 from tune_cl.experiment.search_keys import Resources
 from tune_cl.history.events import Fingerprint
@@ -78,7 +78,7 @@ def completed(
     """What `untrained` gives, with each ranker's pre-trained start and the search's one teacher, which are trained
     through `compute`. `later`: each training trains the teacher that it needs, as the baseline would, if no other one
     has."""
-    by_key, base = dict(by_key), experiment.base_ranker
+    by_key, base = dict(by_key), base_ranker(experiment)
     for run in {prepared_key(run): run for run in distinct_rankers(experiment)}.values():
         by_key[prepared_key(run)] = with_start(base, run, by_key[prepared_key(run)], compute)
     if later:

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from trainables.core.files import write_text
 from trainables.core.prose import say, visible
-from tune_cl.experiment.experiment import CURRICULUM
+from tune_cl.experiment.arms import CURRICULUM
 from tune_cl.history.events import ArtifactEvent
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder
@@ -55,7 +55,7 @@ class Section:
 def page(contents: Contents) -> str:
     """The report as an HTML document."""
     state, experiment = contents.state, contents.experiment
-    about = f"{', '.join(experiment.rankers)} on {state.data['name']}"
+    about = f"{', '.join(state.rankers)} on {state.data['name']}"
     return visible(
         TEMPLATES.get_template("page.html").render(
             name=state.name,

@@ -127,7 +127,7 @@ def _methods(contents: Contents, result: SearchResult, cited: _Cited) -> str:
 def _searched(contents: Contents, result: SearchResult, cited: _Cited) -> Iterator[str]:
     """The search: its trials, how they were proposed and stopped."""
     search, plain = contents.experiment.search, len(result.of_arm("plain"))
-    rankers = ", ".join(latex(name) + cited(_source("ranker.name", name)) for name in contents.experiment.rankers)
+    rankers = ", ".join(latex(name) + cited(_source("ranker.name", name)) for name in contents.state.rankers)
     what = "training curricula" if result.over_curricula else "training settings"
     with_tool = f"with tune\\_cl~\\cite{{tune_cl}} (version {latex(_version())})"
     yield f"We searched {what} for {rankers} on {latex(result.data)} {with_tool}."

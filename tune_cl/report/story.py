@@ -9,7 +9,7 @@ from typing import Any
 
 from trainables.core.prose import counted
 from trainables.evaluation.metrics import in_words
-from tune_cl.experiment.experiment import CURRICULUM, PLAIN
+from tune_cl.experiment.arms import CURRICULUM, PLAIN
 from tune_cl.report.wording import NONE, interval_words, number, p_value, signed
 from tune_cl.results import Effects, SearchResult, Tested, Trial, Verdict
 from tune_cl.search.remarks import in_sentences

@@ -18,7 +18,8 @@ from trainables.config.objective import AnyRun
 from trainables.core.errors import DamagedCheckpoint
 from trainables.core.storage import exists, retry_on_fault
 from trainables.evaluation.metrics import dev_key
-from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Arm, Experiment, TrialConfig
+from tune_cl.experiment.arms import ARMS, CURRICULUM, PLAIN, Arm
+from tune_cl.experiment.experiment import Experiment, TrialConfig
 from tune_cl.experiment.search_parts import new_sampler, new_scheduler
 from tune_cl.history.events import Event, ResultEvent
 from tune_cl.history.journal import Journal
@@ -69,7 +70,7 @@ class SearchProgress:
     the first is `search`."""
 
     def __init__(self, experiment: Experiment, events: Iterator[Event]):
-        self.metric = experiment.metric
+        self.metric = experiment.base.run.metric
         self.experiment = experiment
         self.arms: dict[Arm, ArmProgress] = {arm: ArmProgress(experiment, arm) for arm in ARMS}
         self.stops: dict[str, Stop] = {}
@@ -127,7 +128,7 @@ class SearchProgress:
     def _trial_started(self, trial: TrialState) -> None:
         arm = self.arms[trial.arm]
         arm.numbers[trial.trial] = self._number(trial)
-        if len(self.state.trials) >= self.experiment.trials:
+        if len(self.state.trials) >= self.experiment.arms.total:
             self._all_started()
         if (point := self._searched(trial)) is not None:
             arm.sampler.replay(arm.numbers[trial.trial], point)
@@ -163,9 +164,9 @@ class SearchProgress:
         if trial.arm == CURRICULUM:
             return trial.point
         if trial.trial != BASELINE_TRIAL:
-            return {key: trial.point[key] for key in self.experiment.shared_space.parameters if key in trial.point}
+            return {key: trial.point[key] for key in self.experiment.arms.shared_space.parameters if key in trial.point}
         values = as_point(trial.params) | trial.point
-        return self.experiment.shared_space.within(values) if self.experiment.arm_trials[PLAIN] > 1 else None
+        return self.experiment.arms.shared_space.within(values) if self.experiment.arms.trials[PLAIN] > 1 else None
 
     def _trial_ended(self, trial: TrialState) -> None:
         if trial.trial != BASELINE_TRIAL:
@@ -249,7 +250,7 @@ class SearchDriver:
 
     def _stop_where_used_up(self, trial: TrialState) -> None:
         """Stops a trial at its last result if that used up a budget, and a kill kept the stop from taking effect."""
-        at, last = max(trial.results, default=0), self.experiment.max_iterations
+        at, last = max(trial.results, default=0), self.experiment.base.run.training.max_iterations
         if trial.trial != BASELINE_TRIAL and 0 < at < last and (end := used_up(self.experiment, self.state)):
             self.progress.stops.setdefault(trial.trial, Stop(at, "stopped_early", end))
 
@@ -346,7 +347,7 @@ class SearchDriver:
         """The metrics of a result: all that a user's function reported, or those that every ranker reports."""
         reported = metrics.get("reported")
         ours = (
-            {key: metrics[key] for key in (dev_key(self.experiment.metric), *REPORTED)}
+            {key: metrics[key] for key in (dev_key(self.experiment.base.run.metric), *REPORTED)}
             if reported is None
             else reported
         )
@@ -416,7 +417,7 @@ class SearchDriver:
             folder = self.from_sound_checkpoint(state, lambda checkpoint: self.artifacts(trial, checkpoint, run))
         elif (self._files(trial) / TRACEBACK).exists():
             folder = str(self._files(trial))
-        best = None if outcome == "failed" else state.best(self.experiment.metric)
+        best = None if outcome == "failed" else state.best(self.experiment.base.run.metric)
         self.running.discard(trial)
         self.record(
             {

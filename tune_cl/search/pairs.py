@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from tune_cl.experiment.experiment import CURRICULUM, PLAIN, Arm, Experiment, TrialConfig
+from tune_cl.experiment.arms import CURRICULUM, PLAIN, Arm
+from tune_cl.experiment.experiment import Experiment, TrialConfig
 from tune_cl.history.state import SearchState, as_point
 from tune_cl.samplers import Sampler
 from tune_cl.space.space import Flat
@@ -28,10 +29,10 @@ class NewTrial:
 
 def next_new(experiment: Experiment, state: SearchState, samplers: Samplers, number: int) -> NewTrial | None:
     """The trial that begins next; None when there is none left. `number`: that of the next pair."""
-    left = experiment.trials - len(state.trials)
+    left = experiment.arms.total - len(state.trials)
     if left <= 0:
         return None
-    twin = _twin(experiment, state) if experiment.pairs else None
+    twin = _twin(experiment, state) if experiment.arms.pairs else None
     return twin or _curriculum(experiment, state, samplers, number, left)
 
 
@@ -50,7 +51,7 @@ def _curriculum(
     """The next curriculum: in turns, either arm's sampler proposes what it shares with its twin. The last trial of a
     search is the curriculum of a twin that there is already. `left`: trials that may still begin."""
     sampler = samplers[CURRICULUM]
-    if left == 1 and experiment.tunes_plain and not sampler.given(number):
+    if left == 1 and experiment.arms.tunes_plain and not sampler.given(number):
         points = (sampler.ask(number, shared) for shared in _shared_by_plain_trials(experiment, state))
         point = next((point for point in points if point is not None), None)
         return _paired(experiment, state, point, PLAIN) if point is not None else None
@@ -65,17 +66,17 @@ def _curriculum(
 
 def _plain_leads(experiment: Experiment, sampler: Sampler, number: int) -> bool:
     """Whether the plain arm proposes what the pair shares: in every second one, unless the configuration is given."""
-    in_turn = experiment.tunes_plain and number % 2 == 0 and not sampler.given(number)
+    in_turn = experiment.arms.tunes_plain and number % 2 == 0 and not sampler.given(number)
     return in_turn and experiment.search.searcher != "grid"
 
 
 def _paired(experiment: Experiment, state: SearchState, point: Flat, led_by: Arm) -> NewTrial:
     """A curriculum, with its twin if that has begun."""
     config = experiment.config(point)
-    if not experiment.compares:
+    if not experiment.arms.compares:
         return NewTrial(CURRICULUM, config)
     twin = state.plain_like(config.twin.params)
-    return NewTrial(CURRICULUM, config, twin and twin.trial, led_by=led_by if experiment.pairs else None)
+    return NewTrial(CURRICULUM, config, twin and twin.trial, led_by=led_by if experiment.arms.pairs else None)
 
 
 def _shared_by_plain_trials(experiment: Experiment, state: SearchState) -> Iterator[Flat]:
@@ -83,6 +84,6 @@ def _shared_by_plain_trials(experiment: Experiment, state: SearchState) -> Itera
     last."""
     ranked = [trial for trial, _ in state.ranked_of(PLAIN)]
     for trial in (*ranked, *(trial for trial in state.trials_of(PLAIN) if trial not in ranked)):
-        shared = experiment.shared_space.within(as_point(trial.params) | trial.point)
+        shared = experiment.arms.shared_space.within(as_point(trial.params) | trial.point)
         if shared is not None:
             yield shared

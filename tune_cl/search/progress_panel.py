@@ -15,7 +15,7 @@ from rich.text import Text
 
 from trainables.core.prose import counted, say, time_left, visible, wrapped
 from trainables.evaluation.metrics import in_words
-from tune_cl.experiment.experiment import CURRICULUM, PLAIN, Arm
+from tune_cl.experiment.arms import CURRICULUM, PLAIN, Arm
 from tune_cl.history.state import RUNNING, Dev, SearchState, TrialState, over_curricula
 
 PAUSED = "paused"

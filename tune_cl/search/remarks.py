@@ -14,7 +14,8 @@ from trainables.config.objective import AnyRun
 from trainables.core.errors import ConfigError
 from trainables.core.prose import counted
 from trainables.curriculum.scoring import CONSTANT
-from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Experiment
+from tune_cl.experiment.arms import ARMS, CURRICULUM, PLAIN
+from tune_cl.experiment.experiment import Experiment
 from tune_cl.history.state import RAN_TO_THE_END, Dev, SearchState, TrialState
 from tune_cl.results import Remark
 from tune_cl.schedulers.scheduler import curriculum_ends
@@ -43,7 +44,7 @@ def _below(state: SearchState, experiment: Experiment) -> Remark | None:
 
 
 def _no_question(state: SearchState, experiment: Experiment) -> Remark | None:
-    if experiment.compares:
+    if experiment.arms.compares:
         return None
     text = "the space asks no question: no searched key is in `baseline`, so all trials are of one kind and `confirm` "
     return Remark(kind="no question", text=f"{text}can only compare their settings")
@@ -76,7 +77,7 @@ def _of_curricula(
     experiment: Experiment,
 ) -> Remark | None:
     """Names the trials of the curriculum arm of which `why_of` says something, with the reason of the first."""
-    trials = state.trials_of(CURRICULUM) if experiment.compares else []
+    trials = state.trials_of(CURRICULUM) if experiment.arms.compares else []
     found = {trial.trial: why for trial in trials if (why := why_of(experiment.config(trial.point).run))}
     if not found:
         return None
@@ -131,7 +132,7 @@ def _at_ends(state: SearchState, experiment: Experiment) -> Remark | None:
     """The best values of each arm that lie at the end of their range, with a range to try."""
     found: dict[tuple[str, str], list[str]] = {}
     for arm in ARMS:
-        leaves = (experiment.shared_space if arm == PLAIN else experiment.space).parameters
+        leaves = (experiment.arms.shared_space if arm == PLAIN else experiment.space).parameters
         ranked = state.ranked_of(arm)
         if len(ranked) > 1 and len({value for _, value in ranked}) == 1:
             continue  # every value is as good
@@ -218,7 +219,7 @@ def _rounded(value: float) -> float:
 
 def _last_iteration(state: SearchState, experiment: Experiment) -> Remark | None:
     """The best trials that were best when they ended: they may still have been rising."""
-    last = experiment.max_iterations
+    last = experiment.base.run.training.max_iterations
     rising = [pair for pair in _champions(state) if pair[0].outcome in RAN_TO_THE_END and pair[1].iteration == last > 1]
     if not rising:
         return None

@@ -14,7 +14,7 @@ import yaml
 
 from trainables.config.keys import flatten
 from trainables.evaluation.metrics import dev_key
-from tune_cl.experiment.experiment import PLAIN
+from tune_cl.experiment.arms import PLAIN
 from tune_cl.history.events import ConfirmationEvent, SearchEndEvent, SearchEvent, TrialEvent
 from tune_cl.history.tracking_uri import masked
 from tune_cl.space.wording import in_order, rankers, trial_words

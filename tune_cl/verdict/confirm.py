@@ -15,7 +15,8 @@ from trainables.config.objective import AnyRun
 from trainables.core.errors import ConfigError, Problem, WorkFailed
 from trainables.core.prose import counted, say
 from trainables.evaluation.significance import collapsed, two_groups, untaught
-from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Experiment
+from tune_cl.experiment.arms import ARMS, CURRICULUM, PLAIN
+from tune_cl.experiment.experiment import Experiment
 from tune_cl.history.events import VerdictEvent
 from tune_cl.history.search_folder import TRIALS, SearchFolder, named_when_stopped
 from tune_cl.history.state import SearchState, experiment_of, replay
@@ -268,7 +269,7 @@ class Confirmation:
 
     def _selected_words(self) -> str:
         chosen = [row for row in self.selection if row.chosen]
-        names = {arm: arm_words(arm, self.experiment.varies_curricula) for arm in ARMS}
+        names = {arm: arm_words(arm, self.experiment.arms.varies_curricula) for arm in ARMS}
         figures = [f"{names[row.arm]} '{row.label}'" + (f" (dev {row.mean:.4f})" if row.mean else "") for row in chosen]
         return f"selected: {', '.join(figures)}"
 
@@ -290,7 +291,7 @@ def read_inputs(
 
 def tell(course: Confirmation) -> None:
     """Tells the user what to know before the trainings start."""
-    state, over_curricula = course.state, course.experiment.varies_curricula
+    state, over_curricula = course.state, course.experiment.arms.varies_curricula
     if course.selects:
         names = {arm: f"{arm_words(arm, over_curricula)} configuration" for arm in ARMS}
         several = [counted(sum(one.arm == arm for one in course.candidates), names[arm]) for arm in ARMS]
@@ -354,7 +355,7 @@ def decide(course: Confirmation, inputs: Inputs) -> tuple[Verdict, pd.DataFrame]
         ranker=state.ranker,
         storage=str(course.search_folder.storage),
         tracking_uri=masked(course.search_folder.tracking_uri),
-        plain=course.experiment.plain_words,
+        plain=course.experiment.arms.plain_words,
         plain_trials=len(state.trials_of(PLAIN)),
         plain_keys=tuple(state.opened_in(PLAIN)),
     )

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from trainables.core.errors import ConfigError, Problem
-from tune_cl.experiment.experiment import CURRICULUM, PLAIN, Experiment
+from tune_cl.experiment.arms import CURRICULUM, PLAIN
+from tune_cl.experiment.experiment import Experiment
 from tune_cl.history.state import SearchState, seedless, training_key
 from tune_cl.space.space import Flat
 from tune_cl.space.wording import DEFAULT, trial_words

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tune_cl.experiment.experiment import ORDER, Experiment, TrialConfig
+from tune_cl.experiment.arms import ORDER
+from tune_cl.experiment.experiment import Experiment, TrialConfig
 from tune_cl.history.state import SearchState, seedless, training_key
 from tune_cl.results import Role
 from tune_cl.space.space import Flat

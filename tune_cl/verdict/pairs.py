@@ -70,7 +70,7 @@ def pair_effects(
         queries=queries,
         by_pair=tuple(rows),
         notes=tuple(notes),
-        plain=experiment.plain_words,
+        plain=experiment.arms.plain_words,
     )
 
 

@@ -10,7 +10,8 @@ import numpy as np
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.prose import counted
 from trainables.evaluation.significance import CrossedTest, crossed_tests
-from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Experiment
+from tune_cl.experiment.arms import ARMS, CURRICULUM, PLAIN
+from tune_cl.experiment.experiment import Experiment
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import SearchState, experiment_of, training_key
 from tune_cl.results import LEVEL, Plan, PlanRow, Verdict

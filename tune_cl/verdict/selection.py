@@ -14,7 +14,7 @@ import numpy as np
 
 from trainables.core.errors import ConfigError, Problem
 from trainables.evaluation.significance import seeded_tests
-from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Arm
+from tune_cl.experiment.arms import ARMS, CURRICULUM, PLAIN, Arm
 from tune_cl.history.state import SearchState
 from tune_cl.results import Candidate
 from tune_cl.verdict.contenders import Contender, best_curricula, plain_contenders

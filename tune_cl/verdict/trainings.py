@@ -24,7 +24,8 @@ from trainables.evaluation.significance import MOST_SEEDS
 from trainables.evaluation.trec_files import read_per_query
 from trainables.training.checkpoint import read_json, require_whole
 from trainables.training.conclusion import RESULT, TRAINING, Conclusion
-from tune_cl.experiment.experiment import CURRICULUM, Experiment
+from tune_cl.experiment.arms import CURRICULUM
+from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.search_keys import Resources
 from tune_cl.history.events import TrainingCheckpointEvent
 from tune_cl.history.journal import Journal
@@ -79,7 +80,7 @@ def seed_run(
 
 def draws_noise(experiment: Experiment) -> bool:
     """Whether training labels are made wrong, which each seed draws anew."""
-    return experiment.objective is None and bool(experiment.value(NOISE_SHARE))
+    return experiment.objective is None and bool(experiment.values(NOISE_SHARE)[0])
 
 
 def request_problems(seeds: int | None, split: str, enough: str) -> list[Problem]:
