@@ -149,12 +149,6 @@ class CellEffects:
         """Mean of plain training on test over all twins."""
         return float(self.stored[self.row["metric"]][1].mean()) / SCALE
 
-    @property
-    def still_rising(self) -> float:
-        """By how much the mean dev value of plain training rises over the last quarter of the iterations."""
-        curve = np.maximum.accumulate(self.stored["dev"][1], axis=-1).mean(axis=(0, 1))
-        return float(curve[-1] - curve[len(curve) * 3 // 4 - 1])
-
 
 def clustered_cube(cube: np.ndarray, clusters: np.ndarray) -> np.ndarray:
     return clustered(cube.reshape(-1, cube.shape[-1]), clusters).reshape(*cube.shape[:2], -1)

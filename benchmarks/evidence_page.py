@@ -36,7 +36,6 @@ from benchmarks.pages import put
 from trainables.evaluation.significance import LEVEL, adjust
 from tune_cl.report.wording import interval_words, p_value, signed
 from tune_cl.results import Effects
-from tune_cl.verdict.effect_sentences import value_name
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE, PICTURES, README = DOCS / "results.md", DOCS / "images", DOCS.parent / "README.md"
@@ -297,36 +296,6 @@ def pooled_ndcg(cells: Sequence[CellEffects]) -> Pooled:
     return pooled([one.mean for one in found], [one.ci95 for one in found])
 
 
-def table_of_checks(cells: Sequence[CellEffects]) -> Iterator[str]:
-    yield line("", "BM25", "plain", "still rising", "test queries", "clusters", "the best")
-    yield "|---|---:|---:|---:|---:|---:|---|"
-    for cell in cells:
-        check, clusters, best = cell.row["checks"][-1], cell.stored["clusters"], cell.row["settings"][cell.row["best"]]
-        yield line(
-            where(cell.row),
-            f"{check['bm25']:.4f}",
-            f"{check['plain']:.4f}",
-            signed(cell.still_rising),
-            str(len(clusters)),
-            str(len(np.unique(clusters))),
-            " ".join(f"{key.partition('.')[2]}={value}" for key, value in best.items()),
-        )
-
-
-def table_of_values(cells: Sequence[CellEffects]) -> Iterator[str]:
-    """Effects of values, pooled over the cells that have them."""
-    found: dict[str, list[Any]] = {}
-    for cell in cells:
-        for one in cell.main.by_value:
-            found.setdefault(value_name(one.key, one.value), []).append(one)
-    yield line("", "effect [95 %]", "combinations", "curricula")
-    yield "|---|---|---:|---:|"
-    for name, ones in sorted(found.items()):
-        if len(ones) > 1:
-            pool = pooled([one.effect for one in ones], [one.ci95 for one in ones])
-            yield line(name, effect(pool), str(len(pool.weights)), str(sum(one.pairs for one in ones)))
-
-
 def controls(rows: Sequence[Row], own: Sequence[Row]) -> str:
     """What the positive controls say of the study; `own`: their rows."""
     none, *found = found_by_effects(cells_of(rows), ADDED)
@@ -469,8 +438,6 @@ def parts(rows: Sequence[Row], own: Sequence[Row], duels: Sequence[Row]) -> dict
         "controls": controls(rows, own),
         "duels": duels_found(duels),
         "cells": "\n".join(table_of_cells(cells)),
-        "checks": "\n".join(table_of_checks(cells)),
-        "values": "\n".join(table_of_values(cells)),
     }
 
 

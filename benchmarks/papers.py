@@ -1,4 +1,4 @@
-"""Runs every command of docs/how-to/reproduce.md on small data, and writes docs/dev/papers-run.md.
+"""Runs every command of docs/how-to/reproduce.md on small data, and prints what they come to beside the papers.
 
     python benchmarks/papers.py [../shared/data] [--only PART ...] [--work FOLDER]
 
@@ -24,7 +24,6 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "dev" / "papers-run.md"
 FOLDS = range(1, 6)
 KNOWN = yaml.safe_load((Path(__file__).parent / "papers.yaml").read_text(encoding="utf-8"))
 DATA = KNOWN["data"]
@@ -148,30 +147,10 @@ def of_one(document: Any) -> str:
     return f"{document['count']} values, mean {document['mean']:.4f}" if "count" in document else "written"
 
 
-HEAD = """# The papers' rows, run
-
-Each command of [reproduce.md](../how-to/reproduce.md) as `python benchmarks/papers.py` runs it: on small data, with
-trainings of a few steps (`small` in `benchmarks/papers.yaml`), and two seeds for five. So the values show that
-a command does what a row asks, not what a paper found; only where the data are the same does the paper's value stand
-beside ours. The last column has seconds. Names of data: {}.
-
-| paper | row | commands | ours | theirs | what differs, beside size | s |
-|---|---|---|---|---|---|---:|
-"""
-
-
-def page(found: dict[str, Any]) -> str:
-    """docs/dev/papers-run.md."""
-    lines = []
-    for row in rows():
-        result = found.get(row.name, {})
-        ours = result.get("ours") or (f"failed: {result['failed']}" if result else "**not run**")
-        seconds = f"{result['seconds']:.0f}" if result else ""
-        cells = row.paper, row.name, commands_cell(row), ours.replace("|", "/"), row.theirs, row.differs, seconds
-        lines.append(f"| {' | '.join(cells)} |")
-    lines += ["", "Without the original data these cannot be had here:", ""]
-    lines += [f"- {what}: {why}." for what, why in KNOWN["lacking"].items()]
-    return HEAD.format("; ".join(f"{name}: {where}" for name, where in DATA.items())) + "\n".join(lines) + "\n"
+def in_a_line(row: Row, result: dict[str, Any]) -> str:
+    """A row with our value and the paper's; trainings here are short, and seeds two for five."""
+    ours = result.get("ours") or f"failed: {result['failed']}"
+    return " | ".join(filter(None, [row.paper, row.name, ours, row.theirs, row.differs]))
 
 
 def commands_cell(row: Row) -> str:
@@ -197,9 +176,9 @@ def main() -> int:
         asked = options.only is None or any(part in f"{row.paper}, {row.name}" for part in options.only)
         if asked and "ours" not in found.get(row.name, {}):
             found[row.name] = run(row, data, work)
-            print(row.name, found[row.name], file=sys.stderr, flush=True)
             results.write_text(json.dumps(found, indent=1))
-    PAGE.write_text(page(found), encoding="utf-8")
+        if row.name in found:
+            print(in_a_line(row, found[row.name]), flush=True)
     return int(any("failed" in one for one in found.values()))
 
 

@@ -24,7 +24,7 @@ from trainables.data.columns import SPLITS, RankingData, require_texts_to_rank
 from trainables.data.combine import one_split, some_queries
 from trainables.data.forms import READERS, reader_for
 from trainables.data.forms.squad import sentence_bounds
-from tune_cl.testing import check_reader
+from tune_cl.testing import check
 from tune_cl.testing.readers import check_data
 
 # By form: its reader, the queries of train, dev and test, the documents, and of each training query the documents by
@@ -105,7 +105,7 @@ def test_a_form_has_its_reader_and_its_meaning(form: str, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("reader", ONE_A_READER)
 def test_a_reader_keeps_to_what_readers_promise(reader: str, tmp_path: Path) -> None:
-    check_reader(reader, write_folder(tmp_path, (FORMS | BINARY_FORMS)[ONE_A_READER[reader]]))
+    check("reader", reader, folder=write_folder(tmp_path, (FORMS | BINARY_FORMS)[ONE_A_READER[reader]]))
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -15,7 +15,7 @@ from trainables.curriculum.difficulty_file import Table
 from trainables.curriculum.scoring import difficulty
 from trainables.data.columns import RankingData
 from tune_cl.cli import main
-from tune_cl.testing.scored_data import scored_of
+from tune_cl.testing.data import scored_of
 
 
 @pytest.fixture

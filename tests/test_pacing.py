@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainables.curriculum.pacing import PACINGS, Schedule, stalls
-from tune_cl.testing.curricula import check_pacing, rises_to_one
+from tune_cl.testing import contract
+from tune_cl.testing.curricula import rises_to_one
 
 STEPS = (0, 125, 250, 330, 331, 500, 750, 800, 900, 1000)
 KNOWN = {
@@ -95,9 +96,7 @@ def test_first_step_with_80_percent_open(name: str, n: int) -> None:
     assert next(s for s in range(1001) if schedule.share(s) >= 0.8) == FIRST_AT_80_PERCENT[name, n]
 
 
-@pytest.mark.parametrize("name", PACINGS)
-def test_every_pacing_keeps_the_contract(name: str) -> None:
-    check_pacing(name)
+test_every_pacing_keeps_the_contract = contract("pacing", PACINGS)
 
 
 @given(

@@ -23,15 +23,7 @@ from trainables.curriculum.pacing import PACINGS
 from trainables.curriculum.scoring import SCORINGS, difficulty
 from trainables.training.losses import LOSSES
 from tune_cl.cli import main
-from tune_cl.testing import (
-    check_loss,
-    check_pacing,
-    check_ranker,
-    check_reader,
-    check_scoring,
-    check_weighting,
-    load_plugins,
-)
+from tune_cl.testing import check, contract, load_plugins
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples" / "plugins"
 FAQ = {f"faq.{split}.tsv": f"where {split} ?\there {split}\tright\nwhere {split} ?\tthere\twrong\n"
@@ -44,12 +36,12 @@ __all__ = ["unload"]
 
 def test_the_examples_keep_the_contracts(tmp_path: Path) -> None:
     load_plugins(map(str, EXAMPLES.glob("*.py")))
-    check_scoring("unshared_words")
-    check_pacing("s_curve")
-    check_weighting("log_rank")
-    check_loss("squared_hinge")
-    check_ranker("best_match", lr=0.05, vector_size=20)
-    check_reader("faq", write_folder(tmp_path, FAQ))
+    check("scoring", "unshared_words")
+    check("pacing", "s_curve")
+    check("weighting", "log_rank")
+    check("loss", "squared_hinge")
+    check("ranker", "best_match", lr=0.05, vector_size=20)
+    check("reader", "faq", folder=write_folder(tmp_path, FAQ))
 
 
 def test_the_page_has_the_examples_as_they_are() -> None:
@@ -57,9 +49,7 @@ def test_the_page_has_the_examples_as_they_are() -> None:
     assert [path.name for path in EXAMPLES.glob("*.py") if path.read_text().strip() not in page] == []
 
 
-@pytest.mark.parametrize("name", LOSSES)
-def test_every_loss_keeps_the_contract(name: str) -> None:
-    check_loss(name)
+test_every_loss_keeps_the_contract = contract("loss", LOSSES)
 
 
 def test_a_broken_contract_is_named(tmp_path: Path) -> None:
@@ -75,14 +65,14 @@ def large(split): return 2.0 * (split.document >= 0)
 def short(scored): return scored.split.query.astype(float)
 """
     load_plugins([written(tmp_path, text)])
-    with pytest.raises(AssertionError, match="should hold: the fraction never falls"):
-        check_pacing("falling")
+    with pytest.raises(AssertionError, match="the fraction never falls"):
+        check("pacing", "falling")
     with pytest.raises(AssertionError, match="ranks positives above negatives"):
-        check_loss("backwards")
+        check("loss", "backwards")
     with pytest.raises(AssertionError, match=r"values lie in \[0, 1\]"):
-        check_weighting("large")
-    with pytest.raises(AssertionError, match=r"values are float64 \[I\]"):
-        check_scoring("short")
+        check("weighting", "large")
+    with pytest.raises(AssertionError, match=r"values have the shape \[I\]"):
+        check("scoring", "short")
 
 
 # -- loading -----------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from tests.support.plain_rankers import PLAIN
 from tests.support.ranker_cases import NETWORKS, SMALL, VARIANTS
 from trainables.rankers import RANKERS, load_ranker
 from trainables.rankers.ranker import Tokens
-from tune_cl.testing.rankers import RANKER_CONTRACT, RATE, Case, inputs, ranker_case
+from tune_cl.testing.rankers import RANKER, RATE, Case, inputs, ranker_case
 
 LEARNING_RATES = {"drmm_tks": 2e-2}  # 80 steps are few for a network that reads 20 numbers
 SAME_START = {"embedding"}  # its first score is the cosine, whatever the seed
@@ -40,9 +40,9 @@ def case(request: pytest.FixtureRequest) -> Iterator[Case]:
         yield made
 
 
-@pytest.mark.parametrize("contract", RANKER_CONTRACT)
-def test_every_ranker_keeps_the_contract(case: Case, contract: Callable[[Case], None]) -> None:
-    contract(case)
+@pytest.mark.parametrize("promise", RANKER)
+def test_every_ranker_keeps_the_contract(case: Case, promise: Callable[[Case], None]) -> None:
+    promise(case)
 
 
 def test_another_seed_is_another_network(case: Case) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +15,8 @@ from trainables.curriculum.scoring import CODE, PAPER, SCORINGS, Scored, difficu
 from trainables.data import load_data
 from trainables.data.columns import NO_RANK, RankingData
 from trainables.data.settings import DataConfig
-from tune_cl.testing.curricula import SCORING_CONTRACT, with_split
+from tune_cl.testing import contract
+from tune_cl.testing.curricula import with_split
 
 BM25_CORPUS = ["the cat sat", "the dog sat on the mat", "a bird flew", "the cat flew"]
 BM25_SCORES = [0.103455, 0.112748, 0.0, 0.103455]  # of the query "the cat sat"
@@ -152,11 +152,7 @@ def test_as_an_order_too_the_code_ranks_what_is_outside_the_run_1000th() -> None
 # -- what all scorings promise ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("contract", SCORING_CONTRACT)
-@pytest.mark.parametrize("reference", [PAPER, CODE])
-@pytest.mark.parametrize("name", SCORINGS)
-def test_every_scoring_keeps_the_contract(name: str, reference: str, contract: Callable[[str, str], None]) -> None:
-    contract(name, reference)
+test_every_scoring_keeps_the_contract = contract("scoring", SCORINGS)
 
 
 # -- the cache -------------------------------------------------------------------------------------------------------

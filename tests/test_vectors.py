@@ -16,7 +16,7 @@ from trainables.rankers import load_ranker, ranker_settings
 from trainables.rankers.ranker import TextSide
 from trainables.rankers.settings import Word2VecModel
 from trainables.rankers.word_vectors import FIRST_WORD, HASHED, read_vectors, table_shape, train_vectors, word_tokens
-from tune_cl.testing.tiny_data import WORDS
+from tune_cl.testing.data import WORDS
 
 
 def test_unknown_words_share_hashed_rows_and_padding_has_its_own() -> None:

@@ -27,7 +27,7 @@ from trainables.curriculum.weighting import (
     weights,
 )
 from trainables.data.instances import NONE, Batch
-from tune_cl.testing.curricula import RUNS, gives_each_candidate_a_value
+from tune_cl.testing.curricula import a_value_of_each_candidate, values_for_any_run
 
 SCORES = [20, 17, 16.5, 16, 15, 15, 14, 13.5, 13, 12]
 
@@ -131,7 +131,7 @@ class TestContract:
 
     @given(st.lists(st.lists(st.floats(-50, 50) | st.just(math.nan), max_size=6), max_size=5))
     def test_each_candidate_has_a_value_of_its_query(self, name: str, queries: list[list[float]]) -> None:
-        gives_each_candidate_a_value(
+        a_value_of_each_candidate(
             name, [sorted(scores, key=lambda s: (math.isnan(s), -s if not math.isnan(s) else 0)) for scores in queries]
         )
 
@@ -143,8 +143,7 @@ class TestContract:
         assert outside == (min(listed) if name == "kde" else 0)
 
     def test_the_runs_of_the_contract(self, name: str) -> None:
-        for queries in RUNS:
-            gives_each_candidate_a_value(name, queries)
+        values_for_any_run(name)
 
     def test_an_empty_run_gives_nothing_to_go_by(self, name: str) -> None:
         assert (WEIGHTINGS[name](split_of([math.nan, math.nan])) == 0).all()

@@ -1,3 +1,3 @@
 """Synthetic data for tests: small, seeded, and learnable."""
 
-from tune_cl.testing.tiny_data import tiny_data as tiny_data
+from tune_cl.testing.data import tiny_data as tiny_data

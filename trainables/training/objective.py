@@ -8,17 +8,16 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, cast
+from typing import Any, NamedTuple
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
 from trainables.config.function import Objective
 from trainables.config.objective import ObjectiveRun
 from trainables.core.errors import ConfigError, Problem, UserError, WorkFailed, last_line
-from trainables.core.prose import counted
 from trainables.evaluation.metrics import dev_key
 from trainables.evaluation.per_query import values_file
 from trainables.evaluation.trec_files import write_per_query
@@ -29,8 +28,8 @@ from trainables.training.progress import STATE, Progress
 
 SECONDS = "seconds"  # of an iteration; measured here
 CHECKPOINT = "checkpoint"  # the folder of what `save_ranker` writes
-CLOSE = 1e-9  # two values of one iteration that differ by more, relative to them, are not of the same training
 CURRICULUM_KEYS = ("pacing", "n", "stages", "delta", "T", "final_share", "m", "anti")
+VALUES = TypeAdapter(dict[str, float])  # of a metric by query
 Values = Mapping[str, float]
 Choices = Any  # an array, or a mapping from names to arrays
 
@@ -53,12 +52,11 @@ class PreparedObjective:
         return f"{self.objective.name}+{self.data_digest}"
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(NamedTuple):
     """One iteration, as the function reported it. `queries`: dev values of the metric by query, if given."""
 
     metrics: dict[str, float]
-    queries: dict[str, float] | None
+    queries: dict[str, float]
     checkpoint: Path | None
 
 
@@ -98,8 +96,10 @@ class ObjectiveTrial:
         if keys.weighting in ("none", "difficulty"):
             options["weighting"] = keys.weighting
         else:
-            options["ease"] = _named_array(ease, keys.weighting, "curriculum.weighting", True)
-        order = _named_array(difficulty, keys.scoring, "curriculum.scoring", keys.reads_scoring)
+            options["ease"] = _named_array(ease, keys.weighting, "curriculum.weighting")
+        if isinstance(difficulty, Mapping) and not keys.reads_scoring:
+            difficulty = next(iter(difficulty.values()))
+        order = _named_array(difficulty, keys.scoring, "curriculum.scoring")
         return Curriculum(order, total_steps, seed=self.seed, **options)
 
     def report(self, metrics: Mapping[str, float | Values], checkpoint: str | Path | None = None) -> None:
@@ -113,53 +113,43 @@ class ObjectiveTrial:
         self._report(checked_report(metrics, checkpoint, self._run.metric))
 
 
-def _named_array(choices: Choices, name: str, key: str, needed: bool) -> Any:
+def _named_array(choices: Choices, name: str, key: str) -> Any:
     """The array of that name, or the only one."""
-    if choices is None:
-        raise ConfigError(Problem(key, f"the function gives no array for '{name}'", "curriculum(..., ease=...)"))
     if not isinstance(choices, Mapping):
+        if choices is None:
+            raise ConfigError(Problem(key, f"the function gives no array for '{name}'", "curriculum(..., ease=...)"))
         return choices
-    if needed and name not in choices:
+    if name not in choices:
         raise ConfigError(Problem(key, f"the function has none that is named '{name}'", f"one of {', '.join(choices)}"))
-    return choices[name] if name in choices else next(iter(choices.values()))
+    return choices[name]
 
 
 def checked_report(metrics: Mapping[str, Any], checkpoint: str | Path | None, metric: str) -> Report:
-    """Raises ConfigError for what is not a report of the metric, WorkFailed for a value that is not finite."""
+    """Raises ConfigError for what is not a report of the metric, WorkFailed for a dev value that is not finite."""
     problems = []
     if metric not in metrics:
         wrong = f"reports {', '.join(metrics) or 'nothing'} and not '{metric}'"
         problems.append(Problem("report", wrong, f"'{metric}' among them, or metric: the name of one of them"))
-    numbers: dict[str, float] = {}
-    queries: dict[str, float] | None = None
-    value: Any
+    queries, numbers = {}, {}
     for name, value in metrics.items():
         if name in (SECONDS, dev_key(metric)):
             problems.append(Problem("report", f"'{name}' is a name of tune-cl's own", "another name"))
-        elif name == metric and isinstance(value, Mapping) and value:
-            queries = {str(query): float(one) for query, one in value.items()}
-            numbers[dev_key(metric)] = float(np.mean(list(queries.values())))
-        elif _is_number(value):
-            numbers[dev_key(metric) if name == metric else name] = float(cast(Any, value))
-        else:
+            continue
+        try:
+            if name == metric and isinstance(value, Mapping):
+                queries = VALUES.validate_python({str(query): one for query, one in value.items()})
+                value = np.mean(list(queries.values()))
+            numbers[dev_key(metric) if name == metric else name] = float(value)
+        except (TypeError, ValueError):
             problems.append(Problem("report", f"'{name}' is not a number ({type(value).__name__})", "a number"))
     folder = None if checkpoint is None else Path(checkpoint)
     if folder is not None and not folder.is_dir():
-        right = "checkpoint: a folder that the function wrote"
-        problems.append(Problem("report", f"there is no folder {folder}", right))
+        problems.append(Problem("report", f"there is no folder {folder}", "a folder that the function wrote"))
     if problems:
         raise ConfigError(problems)
     if not math.isfinite(dev := numbers[dev_key(metric)]):
         raise WorkFailed(f"report: {metric} is {dev}, not a finite number")
     return Report(numbers, queries, folder)
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        float(value)
-    except (TypeError, ValueError):
-        return False
-    return True
 
 
 class ObjectiveTraining(Progress):
@@ -178,7 +168,7 @@ class ObjectiveTraining(Progress):
         self.function, self.name = prepared.objective.required(), prepared.objective.name
         self.last = 0  # the iteration of the last checkpoint; 0: there is none
         self.best_checkpoint = 0  # that of the best iteration; 0: it has none
-        self.best_queries: dict[str, float] | None = None
+        self.best_queries: dict[str, float] = {}
         self.returned = False
         self._applied: Path | None = None  # the folder of `restore_ranker`
         self._scratch = TemporaryDirectory(prefix="tune_cl-objective-", ignore_cleanup_errors=True)
@@ -193,9 +183,8 @@ class ObjectiveTraining(Progress):
         """Lets the function go on until it reports an iteration that is new. Where it returns instead, the training is
         finished, and the last metrics are returned again. Raises FunctionFailed for whatever the function raises."""
         if self._call is None:
-            self._next = self.last
-            folder = self._folder(self.last) if self.last else None
-            self._call = Call(partial(self._train, folder))
+            self._next, folder = self.last, self._folder(self.last) if self.last else None
+            self._call = self._called(checkpoint=folder, iteration=self.last)
         started = time.perf_counter()
         while isinstance(report := _answer(self._call), Report):
             self._next += 1
@@ -207,8 +196,9 @@ class ObjectiveTraining(Progress):
             raise WorkFailed(f"{self.name} returned without a report")
         return self.history[-1]
 
-    def _train(self, folder: Path | None, report: Callable[[Report], None]) -> Any:
-        return self.function(self.run.config(), ObjectiveTrial(self.run, report, folder, self.last))
+    def _called(self, **asked: Any) -> Call[Report]:
+        """The function, which begins once its first report is asked for."""
+        return Call(lambda report: self.function(self.run.config(), ObjectiveTrial(self.run, report, **asked)))
 
     def _add_report(self, report: Report, seconds: float) -> dict[str, float]:
         number, metrics = self._next, report.metrics | {SECONDS: seconds}
@@ -218,35 +208,29 @@ class ObjectiveTraining(Progress):
         if metrics[dev_key(self.run.metric)] > self.best_value:
             self.best_iteration, self.best_queries = number, report.queries
             self.best_checkpoint = number if report.checkpoint else 0
-            self._require_values(report)
-        by_query = report.queries or {}
-        self.dev_values = np.array([by_query[query] for query in sorted(by_query)])
+            split = self.prepared.by_query_on
+            if split and not report.checkpoint and not (split == "dev" and report.queries):
+                raise self._no_checkpoint(split)
+        self.dev_values = np.array([report.queries[query] for query in sorted(report.queries)])
         self.history.append(metrics)
         for folder in Path(self._scratch.name).iterdir():
-            if folder not in map(self._folder, self._needed):
+            if folder not in self._checkpoints:
                 shutil.rmtree(folder)
         return metrics
 
-    def _require_values(self, best: Report) -> None:
-        """Raises WorkFailed if a new best iteration leaves nothing to get the values by query from."""
-        split = self.prepared.by_query_on
-        if split and not best.checkpoint and not (split == "dev" and best.queries):
-            raise self._no_checkpoint(split)
-
     def _no_checkpoint(self, split: str) -> WorkFailed:
-        reported = "values by query, or " if split == "dev" else ""
         return WorkFailed(
-            f"{self.name} reported iteration {self.best_iteration}, its best on dev, without {reported}a "
-            f"checkpoint: report(metrics, checkpoint=FOLDER) is what is applied to the {split} queries"
+            f"{self.name} reported iteration {self.best_iteration}, its best on dev, without a checkpoint: "
+            f"report(metrics, checkpoint=FOLDER) is what is applied to the {split} queries"
         )
 
     def _compare(self, report: Report) -> None:
         """Notes an iteration that came out otherwise than before the stop. What was reported first counts."""
         key = dev_key(self.run.metric)
-        before, now = self.history[self._next - 1][key], report.metrics[key]
-        if not math.isclose(before, now, rel_tol=CLOSE) and not self.notes:
+        before, again = self.history[self._next - 1][key], report.metrics[key]
+        if not math.isclose(before, again, rel_tol=1e-9) and not self.notes:
             self.notes.append(
-                f"iteration {self._next} gave {self.run.metric} {now:.6g} again after a stop, and {before:.6g} before "
+                f"iteration {self._next} gave {self.run.metric} {again:.6g} again after a stop, and {before:.6g} before "
                 "it: the function does not depend on config and seed alone, or its checkpoints lack something"
             )
 
@@ -262,11 +246,11 @@ class ObjectiveTraining(Progress):
         return Path(self._scratch.name, f"checkpoint-{iteration:05d}")
 
     @property
-    def _needed(self) -> set[int]:
-        return {self.last, self.best_checkpoint} - {0}
+    def _checkpoints(self) -> list[Path]:
+        return [self._folder(iteration) for iteration in {self.last, self.best_checkpoint} - {0}]
 
     def save(self, folder: Path) -> None:
-        for source in map(self._folder, self._needed):
+        for source in self._checkpoints:
             shutil.copytree(source, folder / source.name)
         write_json(folder / STATE, self.document())
         seal(folder)
@@ -279,7 +263,7 @@ class ObjectiveTraining(Progress):
         state = self.restore_progress(folder)
         self.last, self.best_checkpoint, self.returned = state["last"], state["best_checkpoint"], state["returned"]
         self.best_queries = state["best_queries"]
-        for target in map(self._folder, self._needed):
+        for target in self._checkpoints:
             shutil.copytree(folder / target.name, target)
 
     # -- what is trained -----------------------------------------------------------------------------------------
@@ -310,12 +294,9 @@ class ObjectiveTraining(Progress):
         has the values that the best iteration reported; of a mean alone no file is written."""
         self.close()
         path, metric = values_file(folder, split), self.run.metric
-        if self._applied:
-            values = self._values_of(split, self._applied)
-        elif split == "dev":
-            values = self.best_queries
-        else:
+        if self._applied is None and split != "dev":
             raise self._no_checkpoint(split)
+        values = self._values_of(split, self._applied) if self._applied else self.best_queries
         if not values:
             return {metric: np.array([self.best_value])}, path
         ids = sorted(values)
@@ -327,28 +308,20 @@ class ObjectiveTraining(Progress):
         """What the function returns for a split. Raises WorkFailed for what is not {query id: value} of two queries or
         more."""
         with TemporaryDirectory(prefix="tune_cl-objective-") as scratch:
-            copied = Path(scratch) / CHECKPOINT  # the function may write there
-            shutil.copytree(checkpoint, copied)
-
-            def ask(report: Callable[[Report], None]) -> Any:
-                return self.function(self.run.config(), ObjectiveTrial(self.run, report, copied, split=split))
-
-            call = Call(ask)
+            copy = shutil.copytree(checkpoint, Path(scratch, CHECKPOINT))  # the function may write there
+            call = self._called(checkpoint=copy, split=split)
             answer = _answer(call)
             call.close()
-        returns = "where trial.split is set, it returns {query id: value of the metric}"
+        returns = "where trial.split is set, it returns {query id: value of the metric}, for two queries or more"
         if isinstance(answer, Report):
             raise WorkFailed(f"{self.name} trains where it is asked for '{split}': {returns}")
-        values = answer.value
-        if not isinstance(values, Mapping):
-            raise WorkFailed(f"{self.name} returned {type(values).__name__} for '{split}': {returns}")
+        try:
+            values = VALUES.validate_python({str(query): value for query, value in answer.value.items()})
+        except (AttributeError, ValidationError):
+            raise WorkFailed(f"{self.name} returned {str(answer.value)[:80]} for '{split}': {returns}") from None
         if len(values) < 2:
-            right = "a paired test takes two or more"
-            raise WorkFailed(f"{self.name} returned {counted(len(values), 'query')} for '{split}': {right}")
-        if odd := [query for query, value in values.items() if not _is_number(value) or "\t" in str(query)]:
-            of_some = f"no number for {counted(len(odd), 'query')} of '{split}', the first {odd[0]!r}"
-            raise WorkFailed(f"{self.name} returned {of_some}")
-        return {str(query): float(value) for query, value in values.items()}
+            raise WorkFailed(f"{self.name} returned {len(values)} values for '{split}': {returns}")
+        return values
 
 
 def _answer(call: Call[Report]) -> Report | Ended:

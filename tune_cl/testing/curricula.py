@@ -1,9 +1,10 @@
-"""What every scoring, pacing and weighting keeps to."""
+"""What every scoring, pacing and weighting promises."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise, product
 
@@ -11,89 +12,87 @@ import numpy as np
 
 from trainables.core.cache import digest_of
 from trainables.curriculum.pacing import PACINGS, Schedule
-from trainables.curriculum.scoring import CODE, PAPER, SCORINGS, Scored, difficulty
+from trainables.curriculum.scoring import CODE, PAPER, SCORINGS, Scored
 from trainables.curriculum.weighting import WEIGHTINGS
 from trainables.data.columns import RankingData, Split
-from trainables.data.instances import Instances
-from tune_cl.testing.promises import alike, promise
-from tune_cl.testing.scored_data import make_data, scored_of, split_of
-from tune_cl.testing.tiny_data import tiny_data
+from tune_cl.testing.data import make_data, scored_of, split_of, tiny_data
 
 KINDS: tuple[tuple[bool, int | str], ...] = ((True, 1), (True, "all"), (False, 2), (False, "all"))
 """Pairs or single documents, and how many negatives each positive gets."""
 TOLERANCE = 1e-6
-QUERIES = 8
+
+
+@contextmanager
+def unchanged(name: str) -> Iterator[str]:
+    yield name
+
+
+# -- scorings ------------------------------------------------------------------------------------------------------
 
 
 def example() -> RankingData:
-    return tiny_data(queries=QUERIES, candidates=6, seed=5)
+    return tiny_data(queries=8, candidates=6, seed=5)
 
 
-def draws(name: str) -> bool:
-    """Whether a scoring's values belong to places in the data, not to instances."""
+def needs_seed(name: str) -> bool:
+    """Whether a scoring draws: its values belong to positions in the data, not to instances."""
     return "seed" in SCORINGS[name].needs
 
 
-def gives_one_finite_value_an_instance(name: str, reference: str) -> None:
-    for paired, negatives in KINDS:
+def one_finite_value_an_instance(name: str) -> None:
+    for (paired, negatives), reference in product(KINDS, (PAPER, CODE)):
         scored = scored_of(example(), paired, negatives, reference=reference)
         values = SCORINGS[name](scored)
-        shape = values.shape, values.dtype
-        promise(shape == ((len(scored.instances),), np.float64), f"values are float64 [I], and are {shape}")
-        promise(np.isfinite(values).all(), "values are finite")
+        assert values.shape == (len(scored.instances),), "values have the shape [I]"
+        assert values.dtype == np.float64, "values are float64"
+        assert np.isfinite(values).all(), "values are finite"
 
 
-def follows_the_seed_alone(name: str, reference: str) -> None:
-    first, again, other = (SCORINGS[name](scored_of(example(), seed=seed, reference=reference)) for seed in (3, 3, 4))
-    promise(alike(first, again), "the same data and seed give the same values")
-    promise(alike(first, other) != draws(name), "another seed changes values if the scoring needs the seed, else none")
+def follows_the_seed_alone(name: str) -> None:
+    for reference in (PAPER, CODE):
+        first, again, other = (
+            SCORINGS[name](scored_of(example(), seed=seed, reference=reference)) for seed in (3, 3, 4)
+        )
+        assert np.array_equal(first, again), "the same data and seed give the same values"
+        assert np.array_equal(first, other) != needs_seed(name), "`needs` has the seed if it changes values"
 
 
-def comes_from_the_cache(name: str, reference: str) -> None:
-    scored = scored_of(example(), seed=77, reference=reference)
-    first, _ = difficulty(name, scored)
-    second, was_cached = difficulty(name, scored)
-    promise(was_cached and alike(first, second), "the second call takes the same values from the cache")
-    promise(alike(first, SCORINGS[name](scored)), "the cache holds what the function gives")
-
-
-def keeps_values_when_queries_move(name: str, reference: str) -> None:
-    if draws(name):
+def other_queries_change_nothing(name: str) -> None:
+    if needs_seed(name):
         return
     data, order = example(), np.array([5, 2, 7, 0, 1, 6, 3, 4])
-    moved = with_split(data, permuted(data.splits["train"], order))
-    expected = of_queries(name, scored_of(data, reference=reference))[order]
-    now = of_queries(name, scored_of(moved, reference=reference))
-    promise(np.allclose(now, expected, atol=TOLERANCE, equal_nan=True), "no other query changes a query's values")
+    moved = with_split(data, with_queries(data.splits["train"], order))
+    for reference in (PAPER, CODE):
+        expected = of_queries(name, scored_of(data, reference=reference))[order]
+        values = of_queries(name, scored_of(moved, reference=reference))
+        assert np.allclose(values, expected, atol=TOLERANCE, equal_nan=True), "no other query changes a query's values"
 
 
-def keeps_values_when_candidates_move(name: str, reference: str) -> None:
-    if draws(name) or reference == CODE:  # the code takes the first negative
+def order_of_candidates_changes_nothing(name: str) -> None:
+    if needs_seed(name):
         return
     data = example()
     scored = scored_of(data, False, "all")
-    moved = scored_of(with_split(data, reversed_candidates(data.splits["train"])), False, "all")
+    moved = scored_of(with_split(data, with_reversed_candidates(data.splits["train"])), False, "all")
     expected = SCORINGS[name](scored)[by_document(scored)][np.argsort(by_document(moved))]
-    promise(alike(SCORINGS[name](moved), expected, TOLERANCE), "the order of a query's candidates changes no value")
+    assert np.allclose(SCORINGS[name](moved), expected, TOLERANCE, TOLERANCE)
 
 
-def bears_empty_texts_and_lone_candidates(name: str, reference: str) -> None:
+def empty_texts_and_lone_candidates(name: str) -> None:
     usual = [("red sky", 1), ("green hills", 0), ("blue", 0)]
     queries, candidates = [["one red"], ["two"], ["", "sky"], ["four"]], [usual, [], [("lone", 1)], usual]
-    values = SCORINGS[name](scored_of(make_data(queries, candidates), reference=reference))
-    promise(
-        values.shape == (2,) and np.isfinite(values).all(),
-        "queries without a candidate, or with one, and empty texts leave the other values finite",
-    )
+    for reference in (PAPER, CODE):
+        values = SCORINGS[name](scored_of(make_data(queries, candidates), reference=reference))
+        assert values.shape == (2,), "a query without two candidates has no instance"
+        assert np.isfinite(values).all(), "empty texts leave the other values finite"
 
 
-SCORING_CONTRACT = (
-    gives_one_finite_value_an_instance,
+SCORING = (
+    one_finite_value_an_instance,
     follows_the_seed_alone,
-    comes_from_the_cache,
-    keeps_values_when_queries_move,
-    keeps_values_when_candidates_move,
-    bears_empty_texts_and_lone_candidates,
+    other_queries_change_nothing,
+    order_of_candidates_changes_nothing,
+    empty_texts_and_lone_candidates,
 )
 
 
@@ -108,62 +107,61 @@ def with_split(data: RankingData, split: Split) -> RankingData:
     return replace(data, digest=digest_of(data.digest, split.query, split.document), splits={"train": split})
 
 
-def rearranged(split: Split, queries: np.ndarray, rows: np.ndarray) -> Split:
-    """Candidate rows and queries in another order; judgements are left alone, as nothing here reads them."""
+def with_rows(split: Split, queries: np.ndarray, rows: np.ndarray) -> Split:
+    """Candidate rows and queries in another order; judgments are left alone, as nothing here reads them."""
     parts = {name: getattr(split, name)[rows] for name in ("document", "grade", "rank", "score")}
-    offsets = np.concatenate([[0], np.cumsum(split.sizes[queries])])
-    return replace(split, query=split.query[queries], offsets=offsets, **parts)
+    return replace(split, query=split.query[queries], offsets=np.cumsum([0, *split.sizes[queries]]), **parts)
 
 
-def permuted(split: Split, order: np.ndarray) -> Split:
-    rows = [np.arange(*split.offsets[i : i + 2].tolist()) for i in order.tolist()]
-    return rearranged(split, order, np.concatenate(rows))
+def with_queries(split: Split, order: np.ndarray) -> Split:
+    rows = [np.arange(split.offsets[query], split.offsets[query + 1]) for query in order]
+    return with_rows(split, order, np.concatenate(rows))
 
 
-def reversed_candidates(split: Split) -> Split:
-    spans = zip(split.offsets[:-1].tolist(), split.offsets[1:].tolist(), strict=True)
-    rows = np.concatenate([np.arange(start, end)[::-1] for start, end in spans])
-    return rearranged(split, np.arange(len(split)), rows)
+def with_reversed_candidates(split: Split) -> Split:
+    rows = [np.arange(start, end)[::-1] for start, end in pairwise(split.offsets)]
+    return with_rows(split, np.arange(len(split)), np.concatenate(rows))
 
 
 def by_document(scored: Scored) -> np.ndarray:
     """Rows of pointwise instances, in the order of their documents."""
-    instances: Instances = scored.instances
-    return np.argsort(scored.split.document[np.maximum(instances.positive, instances.negative)])
+    rows = np.maximum(scored.instances.positive, scored.instances.negative)
+    return np.argsort(scored.split.document[rows])
 
 
-def check_scoring(name: str) -> None:
-    """Checks that a registered scoring keeps to what all scorings promise. Raises AssertionError saying what not."""
-    for contract in SCORING_CONTRACT:
-        for reference in (PAPER, CODE):
-            contract(name, reference)
+# -- pacings -------------------------------------------------------------------------------------------------------
+
+
+def schedules(name: str) -> Iterator[Schedule]:
+    settings = product((0.05, 0.33, 0.9, 1.0), (1, 2, 10), (2, 3, 7), (PAPER, CODE), (1.0, 1000.0))
+    for delta, n, stages, reference, horizon in settings:
+        yield Schedule(name, horizon, delta, n, stages, reference)
 
 
 def rises_to_one(schedule: Schedule, steps: Sequence[float]) -> None:
-    """The shares of a pacing at `steps` (in order) lie in (0, 1] and never fall, and everything is open at the end."""
-    shares = [schedule.share(step) for step in steps]
-    promise(all(0 < share <= 1 for share in shares), f"fractions are in (0, 1]: {shares}")
-    promise(all(later >= earlier - 1e-12 for earlier, later in pairwise(shares)), f"the fraction never falls: {shares}")
+    """The fractions at `steps` (in order) lie in (0, 1] and never fall, and everything is open at the end."""
+    fractions = [schedule.share(step) for step in steps]
+    assert all(0 < fraction <= 1 for fraction in fractions), f"fractions are in (0, 1]: {fractions}"
+    assert all(later >= earlier - 1e-12 for earlier, later in pairwise(fractions)), "the fraction never falls"
     if schedule.reference == PAPER:
-        promise(schedule.share(math.nextafter(schedule.horizon, math.inf)) == 1, "everything is available from T on")
+        assert schedule.share(math.nextafter(schedule.horizon, math.inf)) == 1, "everything is available from T on"
 
 
-def reaches_one_where_it_says(schedule: Schedule) -> None:
-    """A pacing with `ends_at_one` opens everything at T by its own formula."""
-    pacing = PACINGS[schedule.pacing]
-    if pacing.ends_at_one:
-        share = pacing.function(1.0, schedule)
-        promise(share >= 1 - 1e-6, f"f(1) = 1, or ends_at_one=False, and f(1) = {share}")
+def fraction_rises_to_one(name: str) -> None:
+    for schedule in schedules(name):
+        rises_to_one(schedule, (np.linspace(0, 1.2, 61) * schedule.horizon).tolist())
 
 
-def check_pacing(name: str) -> None:
-    """Checks that a registered pacing keeps to what all pacings promise. Raises AssertionError saying what not."""
-    settings = product((0.05, 0.33, 0.9, 1.0), (1, 2, 10), (2, 3, 7), (PAPER, CODE), (1.0, 1000.0))
-    for delta, n, stages, reference, horizon in settings:
-        schedule = Schedule(name, horizon, delta, n, stages, reference)
-        rises_to_one(schedule, (np.linspace(0, 1.2, 61) * horizon).tolist())
-        reaches_one_where_it_says(schedule)
+def ends_at_one_as_it_says(name: str) -> None:
+    pacing = PACINGS[name]
+    for schedule in schedules(name) if pacing.ends_at_one else ():
+        assert pacing.function(1.0, schedule) >= 1 - 1e-6, "f(1) = 1, or ends_at_one=False"
 
+
+PACING = (fraction_rises_to_one, ends_at_one_as_it_says)
+
+
+# -- weightings ----------------------------------------------------------------------------------------------------
 
 RUNS: tuple[list[list[float]], ...] = (
     [[9.0, 7.5, 7.4, 3.0, -1.0], [3.0, 1.0, 0.5], [7.0, math.nan]],
@@ -174,21 +172,21 @@ RUNS: tuple[list[list[float]], ...] = (
 """Candidates' first-stage scores by query, best first; NaN is outside the run."""
 
 
-def gives_each_candidate_a_value(name: str, queries: list[list[float]]) -> None:
+def a_value_of_each_candidate(name: str, queries: list[list[float]]) -> None:
     split, heuristic = split_of(*queries), WEIGHTINGS[name]
     assert heuristic is not None, f"{name} is not a heuristic"
-    value = heuristic(split)
-    promise(value.shape == split.document.shape, f"one value a candidate, and there are {value.shape}")
-    promise(((value >= 0) & (value <= 1)).all(), f"values lie in [0, 1]: {value}")
+    values = heuristic(split)
+    assert values.shape == split.document.shape, "there is one value a candidate"
+    assert ((values >= 0) & (values <= 1)).all(), f"values lie in [0, 1]: {values}"
     turned = heuristic(split_of(*queries[::-1]))
     starts = np.cumsum([len(scores) for scores in queries])[:-1]
-    expected = np.concatenate([*np.split(value, starts)[::-1], []])
-    promise(alike(turned, expected, TOLERANCE), "no other query changes a query's values")
+    expected = np.concatenate([*np.split(values, starts)[::-1], []])
+    assert np.allclose(turned, expected, TOLERANCE, TOLERANCE), "no other query changes a query's values"
 
 
-def check_weighting(name: str) -> None:
-    """Checks that a registered weighting keeps to what all heuristics promise. Raises AssertionError saying what not.
-    As each is an order too, also `check_scoring`."""
+def values_for_any_run(name: str) -> None:
     for queries in RUNS:
-        gives_each_candidate_a_value(name, queries)
-    check_scoring(name)
+        a_value_of_each_candidate(name, queries)
+
+
+WEIGHTING = (values_for_any_run,)

@@ -1,9 +1,11 @@
-"""What every reader keeps to, with a small folder of its form."""
+"""What every reader promises, with a small folder of its form."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,89 +14,110 @@ import numpy as np
 from trainables.core.errors import DataError
 from trainables.data import load_data
 from trainables.data.arrays import ranking_data
-from trainables.data.columns import NO_RANK, RankingData
+from trainables.data.columns import NO_RANK, RankingData, Split
 from trainables.data.forms import READERS, reader_for
 from trainables.data.settings import DataConfig
 from trainables.data.tables import Reading
-from tune_cl.testing.promises import alike, promise
 
 DTYPES = {"query": "int32", "offsets": "int64", "document": "int32", "grade": "int16", "rank": "int32",
           "score": "float64", "judged_grade": "int16", "judged_offsets": "int64"}  # fmt: skip
 DAMAGES = (b"\xff", b"one\n", b"\t", b"\n", b"nan", b"-1", b"<html>")
 
 
+@dataclass(frozen=True)
+class Case:
+    """A reader, and a copy of small data of its form with training and dev queries."""
+
+    name: str
+    folder: Path
+    scratch: Path
+
+
+@contextmanager
+def reader_case(name: str, folder: Path | str) -> Iterator[Case]:
+    with TemporaryDirectory() as scratch:
+        yield Case(name, shutil.copytree(folder, Path(scratch, "data")), Path(scratch))
+
+
 def check_data(data: RankingData) -> None:
-    """Raises AssertionError unless data keeps to what RankingData promises."""
+    """Raises AssertionError unless data is consistent."""
     queries = np.concatenate([split.query for split in data.splits.values()])
-    promise(queries.tolist() == list(range(len(data.query_ids))), "the splits number the queries from 0 on, each once")
-    promise(len(data.documents) == len(data.document_ids), "each document has one id")
-    sizes = {len(data.domain), len(data.turns), len(data.query_ids)}
-    promise(len(sizes) == 1, "each query has a domain and utterances")
-    promise(data.utterance_offsets[-1] == len(data.utterances), "the offsets cover the utterances")
+    assert queries.tolist() == list(range(len(data.query_ids))), "the splits number the queries from 0 on, each once"
+    assert len(data.documents) == len(data.document_ids), "each document has one id"
+    assert len(data.domain) == len(data.turns) == len(data.query_ids), "each query has a domain and utterances"
+    assert data.utterance_offsets[-1] == len(data.utterances), "the offsets cover the utterances"
+    for split in data.splits.values():
+        check_split(split, len(data.documents))
+
+
+def check_split(split: Split, documents: int) -> None:
+    assert {field: str(getattr(split, field).dtype) for field in DTYPES} == DTYPES
+    rows = {len(split.document), len(split.grade), len(split.rank), len(split.score), split.offsets[-1]}
+    assert len(rows) == 1, "the columns have a row for each candidate"
+    assert len(split.offsets) == len(split.judged_offsets) == len(split) + 1, "the offsets cover the queries"
+    assert split.judged_offsets[-1] == len(split.judged_grade), "the offsets cover the judgments"
+    assert (np.diff(split.judged_offsets) > 0).all(), "each query is judged"
+    assert ((split.document >= 0) & (split.document < documents)).all(), "candidates are rows of the documents"
+    if (split.rank == NO_RANK).all():
+        assert np.isnan(split.score).all(), "candidates that no run ranks have no score"
+        return
+    for start, stop in zip(split.offsets, split.offsets[1:], strict=False):
+        ranks = np.arange(1, stop - start + 1)
+        assert np.array_equal(split.rank[start:stop], ranks), "candidates stand by rank, from 1 on"
+        assert (np.diff(split.score[start:stop]) <= 0).all(), "candidates stand by score"
+
+
+def recognises_its_folder_alone(case: Case) -> None:
+    form = READERS[case.name]
+    assert reader_for(case.folder) == case.name, "no other reader recognises the folder"
+    files = form.files_of(case.folder)
+    assert files and all(path.is_file() for path in files), "`files` names files that are there"
+    assert files == form.files_of(case.folder), "`files` gives the same order each time"
+    empty = case.scratch / "empty"
+    empty.mkdir(exist_ok=True)
+    assert not form.files_of(empty), "an empty folder is not recognised"
+
+
+def reads_the_same_again(case: Case) -> None:
+    data = load_data(DataConfig(source=str(case.folder)))
+    check_data(data)
+    assert data.task == READERS[case.name].task
+    copy = shutil.copytree(case.folder, case.scratch / "copy")
+    again = load_data(DataConfig(source=str(copy)))
+    assert again.digest == data.digest and list(again.documents) == list(data.documents)
     for name, split in data.splits.items():
-        types = {field: str(getattr(split, field).dtype) for field in DTYPES}
-        promise(types == DTYPES, f"types of columns in {name}: {DTYPES}, and they are {types}")
-        rows = {len(split.document), len(split.grade), len(split.rank), len(split.score), split.offsets[-1]}
-        promise(len(rows) == 1, f"the columns of {name} have a row for each candidate")
-        offsets = {len(split.offsets), len(split.judged_offsets), len(split) + 1}
-        promise(len(offsets) == 1, f"the offsets of {name} cover its queries")
-        promise(split.judged_offsets[-1] == len(split.judged_grade), f"the offsets of {name} cover its judgments")
-        promise((np.diff(split.judged_offsets) > 0).all(), f"each query of {name} is judged")
-        inside = (split.document >= 0) & (split.document < len(data.documents))
-        promise(inside.all(), f"candidates of {name} are rows of the documents")
-        if (split.rank == NO_RANK).all():
-            promise(np.isnan(split.score).all(), f"candidates of {name} that no run ranks have no score")
-            continue
-        for start, stop in zip(split.offsets, split.offsets[1:], strict=False):
-            ranks = split.rank[start:stop].tolist()
-            promise(ranks == list(range(1, stop - start + 1)), f"candidates of {name} stand by rank, from 1 on")
-            promise((np.diff(split.score[start:stop]) <= 0).all(), f"candidates of {name} stand by score")
+        assert np.array_equal(again.splits[name].grade, split.grade)
 
 
-def damaged(raw: bytes) -> Iterator[bytes]:
-    """A file's content, spoilt in several ways."""
+def damaged_files_are_read_or_named(case: Case) -> None:
+    """Any bytes give consistent data or a DataError with problems, never another error."""
+    data = load_data(DataConfig(source=str(case.folder)))
+    ranks_texts = data.task == "ranking" and data.features is None
+    config = DataConfig(source=str(case.folder), candidates="qrels" if ranks_texts else "auto")  # nothing is retrieved
+    for path in READERS[case.name].files_of(case.folder):
+        content = path.read_bytes()
+        for damage in damaged(content):
+            path.write_bytes(damage)
+            read_or_refused(case.folder, config)
+        path.write_bytes(content)
+
+
+def damaged(content: bytes) -> Iterator[bytes]:
     yield b""
-    yield raw[: len(raw) // 2]
+    yield content[: len(content) // 2]
     for damage in DAMAGES:
-        for at in (0, raw.find(b"\n") + 1, len(raw) // 2, len(raw)):
-            yield raw[:at] + damage + raw[at:]
+        for at in (0, content.find(b"\n") + 1, len(content) // 2, len(content)):
+            yield content[:at] + damage + content[at:]
 
 
-def reads_or_says_what_is_wrong(folder: Path, config: DataConfig) -> None:
-    """Any bytes give sound data or a DataError with problems, never another error."""
+def read_or_refused(folder: Path, config: DataConfig) -> None:
     try:
         with TemporaryDirectory() as workspace:
             reading = Reading(config)
             tables = READERS[reader_for(folder)].read(folder, reading)
             check_data(ranking_data(folder.name, tables, reading, Path(workspace)))
     except DataError as error:
-        promise(error.problems, "a DataError names the problems")
+        assert error.problems, "a DataError names the problems"
 
 
-def check_reader(reader: str, folder: Path | str) -> None:
-    """Checks that a registered reader keeps to what all readers promise. `folder`: small data of its form, with
-    training and dev queries. Raises AssertionError saying what does not hold."""
-    folder, form = Path(folder), READERS[reader]
-    promise(reader_for(folder) == reader, f"'{reader}' recognises the folder, and no other reader does")
-    files = form.files_of(folder)
-    promise(files and all(path.is_file() for path in files), "`files` gives files that are there")
-    promise(files == form.files_of(folder), "`files` gives the same order each time")
-    with TemporaryDirectory() as temporary:
-        promise(not form.files_of(Path(temporary)), "an empty folder is not recognised")
-        data = load_data(DataConfig(source=str(folder)))
-        check_data(data)
-        promise(data.task == form.task, f"`task` is the data's task, {data.task}")
-        copy = shutil.copytree(folder, Path(temporary) / "copy")
-        again = load_data(DataConfig(source=str(copy)))
-        promise(again.digest == data.digest, "the same files give the same digest")
-        promise(list(again.documents) == list(data.documents), "and the same documents")
-        for name, split in data.splits.items():
-            promise(alike(again.splits[name].grade, split.grade), "and the same grades")
-        ranks_texts = data.task == "ranking" and data.features is None
-        config = DataConfig(source=str(copy), candidates="qrels" if ranks_texts else "auto")  # nothing is retrieved
-        for path in (copy / file.relative_to(folder) for file in files):
-            sound = path.read_bytes()
-            for content in damaged(sound):
-                path.write_bytes(content)
-                reads_or_says_what_is_wrong(copy, config)
-            path.write_bytes(sound)
+READER = (recognises_its_folder_alone, reads_the_same_again, damaged_files_are_read_or_named)
