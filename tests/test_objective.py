@@ -171,10 +171,14 @@ def test_a_report_with_no_folder_or_with_values_by_query() -> None:
 def test_a_split_needs_a_checkpoint_and_values(tmp_path: Path) -> None:
     run = validated_objective({OBJECTIVE: "train", **KEYS})
     without = objective_of(lambda config, trial: trial.report({"mrr": 1}))
-    for split, wrong in (("test", "without a checkpoint"), ("dev", "without values by query, or a checkpoint")):
+    for split, wrong in (("test", "without a checkpoint"), ("dev", "without a checkpoint")):
         with pytest.raises(WorkFailed, match=wrong):
             ObjectiveTraining(run, PreparedObjective(without, by_query_on=split)).iterate()
-    for answer, wrong in ((3, "returned int"), ({"q": 1.0}, "1 query"), ({"q": 1, "r": "x"}, "no number for 1 query")):
+    for answer, wrong in (
+        (3, "returned 3"),
+        ({"q": 1.0}, "returned 1 values"),
+        ({"q": 1, "r": "x"}, "returned {'q': 1, 'r'"),
+    ):
         training = finished(training_of(answering(answer)))
         training.save_ranker(tmp_path / "ranker")
         training.restore_ranker(tmp_path / "ranker")

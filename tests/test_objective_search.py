@@ -21,7 +21,6 @@ from tests.support.tracking_cases import fresh_database
 from tests.support.trec_folder import write_trec_folder
 from trainables.config.function import load_objective
 from tune_cl.cli import main
-from tune_cl.history.journal import read_events
 
 pytestmark = pytest.mark.slow
 
@@ -114,35 +113,6 @@ def test_a_confirmation_trains_by_the_function_and_tests_its_values(whole: tune_
     assert verdict.verdict in ("better", "no difference shown", "worse") and len(verdict.opponents) >= 1
     values = verdict.per_query
     assert len(values) == len(verdict.table) * 2 * 40 and set(values["value"]) <= {1 / rank for rank in range(1, 9)}
-
-
-def test_further_seeds_need_no_checkpoint(space: Path, local_ray: str, tmp_path: Path) -> None:
-    """They are judged on dev, by what the function reports."""
-
-    def train(config: dict[str, Any], trial: Any) -> None:
-        for _ in range(4):
-            trial.report({"mrr": config["parameters"]["lr"] / (1 + trial.seed)})
-
-    options = {"objective": train, "trials": 4, "overrides": {"search.replicates": 2, "search.scheduler": "none"}}
-    tune_cl.run(str(space), name="own", storage=fresh_database(tmp_path), progress=False, **options)
-    events = list(read_events(tmp_path / "own" / "journal.jsonl"))
-    further = [(event.get("trial"), event["seed"]) for event in events if event["event"] == "confirmation"]
-    assert [one for one in further if one[0] == "t0000"] == [("t0000", 1), ("t0000", 2)] and len(further) == 4
-
-
-def test_a_function_that_fails_says_where(
-    space: Path, local_ray: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    objective = f"{linear_trainer.__file__}:fails"
-    options = ["--objective", objective, "--storage", str(fresh_database(tmp_path)), "--trials", "2", "--name", "bad"]
-    assert main(["run", str(space), *options]) == 1
-    error = capsys.readouterr().err
-    trace = tmp_path / "bad" / "trials" / "t0000" / "traceback.txt"
-    assert f"KeyError: 'no such column' (traceback: {trace})" in error
-    assert 'raise KeyError("no such column")' in trace.read_text()
-    assert main(["run", str(space), *options[:4], "--set", "training.lr=1", "--name", "worse"]) == 2
-    assert "training.lr: unknown key; did you mean parameters.lr?" in capsys.readouterr().err
-    assert not (tmp_path / "worse").exists()
 
 
 def test_the_example_of_the_documentation_comes_to_a_verdict(local_ray: str, tmp_path: Path) -> None:

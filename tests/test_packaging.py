@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 PACKAGES = ("tune_cl", "trainables", "search_spaces")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 OPTIONAL = [line for extra in PROJECT["optional-dependencies"].values() for line in extra]
-OF_NOTEBOOKS = {"IPython"}  # imported where a notebook's kernel has imported it
+OF_CALLERS = {"IPython", "pytest"}  # imported where a notebook's kernel, or a test, has imported it
 IMPORTED_BY_OTHERS = {"greenlet"}  # by Optuna: Gaussian process
 
 
@@ -148,7 +148,7 @@ def test_every_import_is_declared(package: str) -> None:
     undeclared = {
         (file, module)
         for file, module in top_level_imports(package)
-        if module not in sys.stdlib_module_names | set(PACKAGES) | OF_NOTEBOOKS
+        if module not in sys.stdlib_module_names | set(PACKAGES) | OF_CALLERS
         and declared.isdisjoint(map(canonicalize_name, owners.get(module, [])))
     }
     assert undeclared == set()

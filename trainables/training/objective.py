@@ -230,8 +230,8 @@ class ObjectiveTraining(Progress):
         before, again = self.history[self._next - 1][key], report.metrics[key]
         if not math.isclose(before, again, rel_tol=1e-9) and not self.notes:
             self.notes.append(
-                f"iteration {self._next} gave {self.run.metric} {again:.6g} again after a stop, and {before:.6g} before "
-                "it: the function does not depend on config and seed alone, or its checkpoints lack something"
+                f"iteration {self._next} gave {self.run.metric} {again:.6g} again after a stop, and {before:.6g} "
+                "before it: the function does not depend on config and seed alone, or its checkpoints lack something"
             )
 
     def close(self) -> None:

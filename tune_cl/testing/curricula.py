@@ -114,12 +114,13 @@ def with_rows(split: Split, queries: np.ndarray, rows: np.ndarray) -> Split:
 
 
 def with_queries(split: Split, order: np.ndarray) -> Split:
-    rows = [np.arange(split.offsets[query], split.offsets[query + 1]) for query in order]
+    starts, ends = split.offsets.tolist(), split.offsets[1:].tolist()
+    rows = [np.arange(starts[query], ends[query]) for query in order.tolist()]
     return with_rows(split, order, np.concatenate(rows))
 
 
 def with_reversed_candidates(split: Split) -> Split:
-    rows = [np.arange(start, end)[::-1] for start, end in pairwise(split.offsets)]
+    rows = [np.arange(start, end)[::-1] for start, end in pairwise(split.offsets.tolist())]
     return with_rows(split, np.arange(len(split)), np.concatenate(rows))
 
 
