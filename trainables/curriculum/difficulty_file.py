@@ -60,12 +60,12 @@ def _without_value(
     path: Path, data: RankingData, split: Split, query: np.ndarray, document: np.ndarray, count: int
 ) -> Problem:
     """The problem of instances, given by their rows, that the file has no value for."""
-    shown = ", ".join(
+    listing = ", ".join(
         f"query '{data.query_ids[int(split.query[one])]}' with document '{data.document_ids[int(split.document[row])]}'"
         for one, row in zip(query[:_SHOWN].tolist(), document[:_SHOWN].tolist(), strict=True)
     )
     more = ", ..." if len(query) > _SHOWN else ""
-    wrong = f"no value for {len(query):,} of {count:,} training instances: {shown}{more}"
+    wrong = f"no value for {len(query):,} of {count:,} training instances: {listing}{more}"
     return Problem(str(path), wrong, f"give each a row {FORM}, by ids or by texts")
 
 

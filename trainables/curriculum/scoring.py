@@ -274,10 +274,10 @@ def semantic_std(scored: Scored) -> np.ndarray:
     for start in range(0, len(cosines), _BLOCK):
         part = slice(start, start + _BLOCK)
         contexts, context_of = np.unique(query_rows[part], return_inverse=True)
-        asked, asked_words = _vector_sums(text.queries, contexts, units, last=scored.reference == CODE)
+        query_sums, asked_words = _vector_sums(text.queries, contexts, units, last=scored.reference == CODE)
         said, said_words = _vector_sums(text.documents, document_rows[part], units)
         pairs = asked_words[context_of] * said_words
-        cosines[part] = np.einsum("ij,ij->i", asked[context_of], said) / np.maximum(pairs, 1)
+        cosines[part] = np.einsum("ij,ij->i", query_sums[context_of], said) / np.maximum(pairs, 1)
     return scored.of_queries(scored.spread(cosines))
 
 

@@ -83,7 +83,7 @@ def _listed(
 def _documents(tables: Tables, reading: Reading, workspace: Path) -> Documents:
     ids, texts = TextWriter(workspace, "document_ids"), TextWriter(workspace, "documents")
     has_texts = tables.features is None
-    places, empty, count = list[pd.DataFrame](), list[pd.DataFrame](), 0
+    locations, empty, count = list[pd.DataFrame](), list[pd.DataFrame](), 0
     parts: Iterable[pd.DataFrame] = [tables.docs] if isinstance(tables.docs, pd.DataFrame) else tables.docs
     for part in parts:
         frame = reading.ids(part, "docno")
@@ -93,12 +93,12 @@ def _documents(tables: Tables, reading: Reading, workspace: Path) -> Documents:
             frame = frame[~blank]
         ids.extend(text_column(frame["docno"]))
         texts.extend(text_column(frame["text"]) if has_texts else TextColumn.of([""] * len(frame)))
-        places.append(frame[PLACE])
+        locations.append(frame[PLACE])
     if empty:
         bad = pd.concat(empty)
         wrong = NO_TEXT[0] % "docno", NO_TEXT[1]
         reading.leave_out(bad, np.zeros(len(bad), bool), "document", "without text", *wrong, rows=count)
-    documents = Documents(ids.finish(), texts.finish(), pd.concat(places))
+    documents = Documents(ids.finish(), texts.finish(), pd.concat(locations))
     return _each_once(documents, reading, workspace) if has_texts else documents  # of features, splits may share ids
 
 

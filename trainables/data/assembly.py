@@ -92,30 +92,30 @@ def assembled(name: str, documents: Documents, splits: Splits, reading: Reading)
     has_own = any((rows != MISSING).any() for rows in own.values())
     splits = _with_runs(documents, splits, sources, config, int(has_own), cut)
     notes += _source_notes(sources, config)
-    whole, used, query_ids, own_rows, start = {}, list[Sequence[str]](), list[str](), list[np.ndarray](), 0
+    whole, utterances, query_ids, own_rows, start = {}, list[Sequence[str]](), list[str](), list[np.ndarray](), 0
     for split, rows in splits.items():
         if "row" not in rows.queries:  # of other forms qrels may hold relevant ones alone
             notes += _ungraded_note(split, rows.qrels)
         rows, count = _without_own(rows, own[split])
         notes += _note(split, count, "query", "with an own document, which is not a candidate (data.identical_ids)")
         every = _ranked(split, rows, own[split], sources[split], config, documents.ids)
-        kept, left_out = _usable(split, every)
-        numbers = np.arange(start, start + len(kept), dtype=np.int32)
-        whole[split] = replace(some_queries(every, kept), query=numbers)
-        start += len(kept)
+        usable, left_out = _usable(split, every)
+        numbers = np.arange(start, start + len(usable), dtype=np.int32)
+        whole[split] = replace(some_queries(every, usable), query=numbers)
+        start += len(usable)
         notes += [*left_out, *_teacher_notes(split, whole[split])]
         contexts = list(rows.contexts())
-        used += [contexts[row] for row in kept]
-        query_ids += rows.queries["qid"].iloc[kept].tolist()
-        own_rows.append(own[split][kept])
+        utterances += [contexts[row] for row in usable]
+        query_ids += rows.queries["qid"].iloc[usable].tolist()
+        own_rows.append(own[split][usable])
     return RankingData(
         name=name,
         digest="",
         document_ids=documents.ids,
         documents=documents.texts,
         query_ids=TextColumn.of(query_ids),
-        utterances=TextColumn.of(utterance for context in used for utterance in context),
-        utterance_offsets=np.cumsum([0, *map(len, used)], dtype=np.int64),
+        utterances=TextColumn.of(utterance for context in utterances for utterance in context),
+        utterance_offsets=np.cumsum([0, *map(len, utterances)], dtype=np.int64),
         domain=np.zeros(start, np.int16),
         domains=ONE_DOMAIN,
         splits=whole,
@@ -130,9 +130,9 @@ def assembled(name: str, documents: Documents, splits: Splits, reading: Reading)
 def _original_questions(query_ids: Sequence[str]) -> np.ndarray | None:
     """Which queries are threads that were found for the same question (SemEval's community question answering, whose
     ids say so), int32 [queries]; None for other data."""
-    found = [RELATED.fullmatch(name) for name in query_ids]
-    names = [one[1] if one else name for one, name in zip(found, query_ids, strict=True)]
-    return np.unique(names, return_inverse=True)[1].astype(np.int32) if any(found) else None
+    matches = [RELATED.fullmatch(name) for name in query_ids]
+    names = [one[1] if one else name for one, name in zip(matches, query_ids, strict=True)]
+    return np.unique(names, return_inverse=True)[1].astype(np.int32) if any(matches) else None
 
 
 # -- where candidates come from ----------------------------------------------------------------------------------------
@@ -195,21 +195,21 @@ def _with_runs(
     if judged := {name: split for name, split in splits.items() if sources[name] == "qrels"}:
         runs |= _scored_qrels(documents, judged, config, cut)
     if bare := {name: list(split.texts()) for name, split in splits.items() if sources[name] == "bm25"}:
-        found = retrieve(documents.texts, bare, config.bm25.k1, config.bm25.b, config.depth() + beside, cut)
-        runs |= {name: Rated(*columns) for name, columns in found.items()}
+        retrieved = retrieve(documents.texts, bare, config.bm25.k1, config.bm25.b, config.depth() + beside, cut)
+        runs |= {name: Rated(*columns) for name, columns in retrieved.items()}
     return {name: replace(split, run=runs.get(name, split.run)) for name, split in splits.items()}
 
 
 def _scored_qrels(documents: Documents, splits: Splits, config: DataConfig, cut: Cut) -> dict[str, Rated]:
     """BM25 scores of the documents given or judged. Memory holds words of the queries, not of the collection."""
     k1, b = config.bm25.k1, config.bm25.b
-    asked = index_words((text for split in splits.values() for text in split.texts()), cut)
-    statistics = Statistics.of(documents.texts, asked.vocabulary, asked.cut)
+    query_words = index_words((text for split in splits.values() for text in split.texts()), cut)
+    statistics = Statistics.of(documents.texts, query_words.vocabulary, query_words.cut)
     runs = {}
     for name, split in splits.items():
         pool = split.qrels if split.pool is None else split.pool
         pool = pool.where(pool.document != MISSING)
-        queries = look_up(split.texts(), asked.vocabulary, asked.cut)
+        queries = look_up(split.texts(), query_words.vocabulary, query_words.cut)
         scores = streamed_scores(documents.texts, statistics, queries, pool.query, pool.document, k1, b)
         runs[name] = Rated(pool.query, pool.document, scores)
     return runs

@@ -150,8 +150,8 @@ def streamed_scores(
     scores, counts, rows_of = np.zeros(len(order)), _counts(queries), LookUp(queries.vocabulary, queries.cut)
     for start in range(0, len(order), _PAIRS):
         pairs = order[start : start + _PAIRS]
-        used, index = np.unique(document_rows[pairs], return_inverse=True)
-        words = rows_of(_texts_in(documents, used))
+        distinct, index = np.unique(document_rows[pairs], return_inverse=True)
+        words = rows_of(_texts_in(documents, distinct))
         scores[pairs] = Bm25(words, "lucene", k1, b, statistics).count_scores(counts, query_rows[pairs], index)
     return scores
 

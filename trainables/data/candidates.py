@@ -42,11 +42,11 @@ def retrieve(
     texts = digest_of(
         _FORMAT, version("pyserini"), documents.data, documents.offsets, *(() if cut == "spaces" else (cut,))
     )
-    wanted = {split: list(rows) for split, rows in queries.items()}
+    rows_of_splits = {split: list(rows) for split, rows in queries.items()}
 
     def build(folder: Path) -> None:
-        say(f"retrieving {top_k} candidates a query for {counted(sum(map(len, wanted.values())), 'query')}")
-        for split, rows in wanted.items():
+        say(f"retrieving {top_k} candidates a query for {counted(sum(map(len, rows_of_splits.values())), 'query')}")
+        for split, rows in rows_of_splits.items():
             _write_json_lines(folder / f"queries.{split}.jsonl", rows, cut)
         arguments = (folder, "--k1", k1, "--b", b, "--top-k", top_k)
         index = cached("index", texts, lambda entry: _index_and_search(documents, entry, arguments, cut))
@@ -55,8 +55,8 @@ def retrieve(
         for file in folder.glob("queries.*"):
             file.unlink()
 
-    folder = cached("run", digest_of(texts, wanted, k1, b, top_k), build)
-    return {split: _read_run(folder / f"run.{split}.txt") for split in wanted}
+    folder = cached("run", digest_of(texts, rows_of_splits, k1, b, top_k), build)
+    return {split: _read_run(folder / f"run.{split}.txt") for split in rows_of_splits}
 
 
 def with_positives(
@@ -150,8 +150,8 @@ def java_home() -> Path:
 def java_version(home: Path) -> int:
     """Major version of the Java in a folder; 0 if there is none or its version is unclear."""
     try:
-        shown = subprocess.run([home / "bin" / "java", "-version"], capture_output=True, text=True, check=False).stderr
+        output = subprocess.run([home / "bin" / "java", "-version"], capture_output=True, text=True, check=False).stderr
     except OSError:
         return 0
-    match = re.search(r'version "(\d+)', shown)
+    match = re.search(r'version "(\d+)', output)
     return int(match[1]) if match else 0

@@ -244,9 +244,9 @@ def require_texts_to_rank(data: RankingData) -> None:
 
 def id_ranks(documents: np.ndarray, document_ids: TextColumn) -> np.ndarray:
     """For each of N document rows, the rank from 0 of its id among the sorted ids of these rows, int64 [N]."""
-    used, inverse = np.unique(documents, return_inverse=True)
-    rank = np.empty(len(used), np.int64)
-    rank[_sorted_rows(document_ids, used.astype(np.int64))] = np.arange(len(used))
+    distinct, inverse = np.unique(documents, return_inverse=True)
+    rank = np.empty(len(distinct), np.int64)
+    rank[_sorted_rows(document_ids, distinct.astype(np.int64))] = np.arange(len(distinct))
     return rank[inverse]
 
 
@@ -326,12 +326,12 @@ class Rated:
     def values_at(self, query: np.ndarray, document: np.ndarray, documents: int, absent: float) -> np.ndarray:
         """The value of each (query, document), `absent` if it has none; float64 [n]. `documents`: of the collection."""
         inside = self.where(self.document >= 0)
-        keys, wanted = inside.query * documents + inside.document, query * documents + document
+        keys, pairs = inside.query * documents + inside.document, query * documents + document
         order = np.argsort(keys)
         if not len(keys):
-            return np.full(len(wanted), absent, np.float64)
-        rows = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)]
-        return np.where(keys[rows] == wanted, inside.value[rows], absent)
+            return np.full(len(pairs), absent, np.float64)
+        rows = order[np.minimum(np.searchsorted(keys, pairs, sorter=order), len(keys) - 1)]
+        return np.where(keys[rows] == pairs, inside.value[rows], absent)
 
     def grades_at(self, query: np.ndarray, document: np.ndarray, documents: int) -> np.ndarray:
         """`values_at` as grades, UNJUDGED where there is none; int16 [n]."""

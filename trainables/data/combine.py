@@ -120,8 +120,8 @@ def _with_dev(data: RankingData) -> RankingData:
     if train is None or "dev" in data.splits or len(train) < FEWEST:
         return data
     count = max(1, round(DEV_SHARE * len(train)))
-    drawn = np.isin(np.arange(len(train)), generator(0, "dev split").permutation(len(train))[:count])
-    parts = {name: some_queries(train, np.flatnonzero(rows)) for name, rows in (("train", ~drawn), ("dev", drawn))}
+    is_dev = np.isin(np.arange(len(train)), generator(0, "dev split").permutation(len(train))[:count])
+    parts = {name: some_queries(train, np.flatnonzero(rows)) for name, rows in (("train", ~is_dev), ("dev", is_dev))}
     note = f"dev: {count:,} of the {len(train):,} training queries, drawn with a fixed seed (the data has no dev split)"
     return replace(
         data,

@@ -74,8 +74,8 @@ def files_in(folder: Path) -> list[Path]:
 def found(folder: Path, *names: str) -> Path | None:
     """The first of the files that is there, plain or compressed, in small or capital letters."""
     files = {path.name.lower(): path for path in reversed(files_in(folder))}
-    wanted = (f"{name.lower()}{ending}" for name in names for ending in ("", *COMPRESSED))
-    return next((files[name] for name in wanted if name in files), None)
+    candidates = (f"{name.lower()}{ending}" for name in names for ending in ("", *COMPRESSED))
+    return next((files[name] for name in candidates if name in files), None)
 
 
 def split_files(folder: Path, *patterns: str) -> dict[str, Path]:
@@ -96,8 +96,8 @@ def shards_of_splits(folder: Path, endings: Sequence[str], loosely: bool = True)
     in train/; else, `loosely`, names that hold the split's, as triples.train.small.ENDING, or the only such file as
     training data. `folder` may be a file itself."""
     inner = [folder / name for names in SPLIT_NAMES.values() for name in names if folder.is_dir()]
-    outer = [path for place in (folder, folder / "data") for path in files_in(place) if ending_of(path) in endings]
-    shards = [*outer, *(path for place in inner for path in files_in(place) if ending_of(path) in endings)]
+    outer = [path for parent in (folder, folder / "data") for path in files_in(parent) if ending_of(path) in endings]
+    shards = [*outer, *(path for parent in inner for path in files_in(parent) if ending_of(path) in endings)]
     whole = _by_split([path for path in outer if path.parent == folder], lambda path: split_of(stem_of(path)))
     for split, paths in whole.items():
         paths.sort(key=lambda path, names=SPLIT_NAMES[split]: names.index(stem_of(path)))
@@ -139,8 +139,8 @@ def require_one_file(folder: Path, files: dict[str, list[Path]]) -> None:
 def not_read(folder: Path, read: Iterable[Path]) -> list[str]:
     """Files of a folder that look like data and are not among those that are read."""
     done = {path.resolve() for path in read}
-    places = [folder, *(folder / name for name in ("data", "qrels", "runs"))]
-    others = [path for place in places for path in files_in(place) if path.resolve() not in done]
+    parents = [folder, *(folder / name for name in ("data", "qrels", "runs"))]
+    others = [path for parent in parents for path in files_in(parent) if path.resolve() not in done]
     named = {path: words_of(stem_of(path)) for path in others if ending_of(path) in DATA}
     like_data = [path for path, words in named.items() if any(split_of(word) or word in OF_IDS for word in words)]
     return [str(path.relative_to(folder)) for path in like_data]

@@ -59,10 +59,10 @@ def _noisy(data: RankingData, config: DataConfig, level: int) -> RankingData:
     changed.grade[chosen], changed.grade[partner] = split.grade[partner], split.grade[chosen]
     if noise.kind == "random":
         changed = _of_any_documents(data, changed, chosen, partner, config)
-    wanted = round(noise.share * len(relevant))
+    count = round(noise.share * len(relevant))
     note = f"label noise: {len(chosen):,} of {len(relevant):,} relevant training candidates exchanged ({noise.kind})"
-    if wanted > len(chosen):
-        note += f"; {wanted - len(chosen):,} more have no candidate left to exchange with"
+    if count > len(chosen):
+        note += f"; {count - len(chosen):,} more have no candidate left to exchange with"
     return replace(data, splits=data.splits | {"train": changed}, notes=(*data.notes, note))
 
 
@@ -126,9 +126,9 @@ def _insert_in_run(split: Split, candidates: slice, added: np.ndarray, by: np.nd
     split.score[added] = (scores[np.maximum(above - 1, 0)] + scores[np.minimum(above, last)]) / 2
     together = np.concatenate([listed, added])
     position = np.concatenate([np.arange(len(listed)) + 0.5, above])
-    places = np.sort(np.concatenate([split.rank[listed], freed[freed != NO_RANK]]))
-    more = places[-1] + 1 + np.arange(len(together) - len(places))
-    split.rank[together[np.lexsort((-by[together], position))]] = np.concatenate([places, more])
+    free_ranks = np.sort(np.concatenate([split.rank[listed], freed[freed != NO_RANK]]))
+    more = free_ranks[-1] + 1 + np.arange(len(together) - len(free_ranks))
+    split.rank[together[np.lexsort((-by[together], position))]] = np.concatenate([free_ranks, more])
 
 
 def bm25_scores(data: RankingData, split: Split, config: DataConfig) -> np.ndarray:

@@ -280,7 +280,7 @@ def _classes_of(schema: pa.Schema) -> dict[str, list[str]]:
     """The names of classes that the datasets library keeps beside the schema, by column."""
     try:
         features = parsed_json((schema.metadata or {}).get(b"huggingface", b"{}").decode())["info"]["features"]
-        return {name: found for name, feature in features.items() if (found := class_names(feature))}
+        return {name: names for name, feature in features.items() if (names := class_names(feature))}
     except (ValueError, KeyError, TypeError, AttributeError):
         return {}
 

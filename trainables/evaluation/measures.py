@@ -92,15 +92,15 @@ def values_of_ir_measures(
     rows = {query: str(row) for row, query in enumerate(qrels)}  # gdeval reads no other ids
     judged = {rows[query]: without_only_negatives(grades) for query, grades in qrels.items()}
     ranked = {rows[query]: documents for query, documents in run.items() if query in rows}
-    wanted = {name: measure.at_level(level) for name, measure in measures.items()}
-    values = {str(measure): np.zeros(len(qrels)) for measure in wanted.values()}  # two names may be one measure
+    at_level = {name: measure.at_level(level) for name, measure in measures.items()}
+    values = {str(measure): np.zeros(len(qrels)) for measure in at_level.values()}  # two names may be one measure
     try:
-        for value in ir_measures.iter_calc(list(wanted.values()), judged, ranked):
+        for value in ir_measures.iter_calc(list(at_level.values()), judged, ranked):
             values[str(value.measure)][int(value.query_id)] = value.value
     except FAILS as error:
         wrong = f"ir_measures cannot compute {', '.join(measures)} ({error})"
         raise ConfigError(Problem("metric", wrong, "another measure")) from None
-    return {name: values[str(measure)] for name, measure in wanted.items()}
+    return {name: values[str(measure)] for name, measure in at_level.items()}
 
 
 def without_only_negatives(grades: Mapping[str, int]) -> Mapping[str, int]:

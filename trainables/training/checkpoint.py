@@ -146,8 +146,8 @@ def save_best(
     """Saves the best iteration's weights, wherever they are, and its scores of the dev candidates, or of the documents
     that it retrieved for them."""
     here = {name: tensor.cpu().contiguous() for name, tensor in weights.items()}
-    found = {} if documents is None else {DEV_DOCUMENTS: torch.from_numpy(documents)}
-    save_file({**here, **found, DEV_SCORES: torch.from_numpy(scores)}, path)
+    retrieved = {} if documents is None else {DEV_DOCUMENTS: torch.from_numpy(documents)}
+    save_file({**here, **retrieved, DEV_SCORES: torch.from_numpy(scores)}, path)
 
 
 def best_weights(folder: Path) -> dict[str, Tensor]:

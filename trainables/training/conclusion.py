@@ -75,5 +75,5 @@ def record_of(training: Progress) -> dict[str, Any]:
     seconds = sum(row["seconds"] for row in training.history)
     reached = {"dev": training.best_value, "best_iteration": training.best_iteration}
     shares = [row["available_share"] for row in training.history[: training.best_iteration] if "available_share" in row]
-    seen = {"share_seen": max(shares)} if shares else {}
-    return {**reached, **seen, "iterations": len(dev), "seconds": seconds, "dev_by_iteration": dev}
+    share = {"share_seen": max(shares)} if shares else {}
+    return {**reached, **share, "iterations": len(dev), "seconds": seconds, "dev_by_iteration": dev}

@@ -45,8 +45,8 @@ class Scorer:
         first_stage = None if first_stage is None else first_stage[rows]
         if features is not None:
             return self._of_features(features[torch.from_numpy(rows)], first_stage)
-        asked, read = split.query[split.owner[rows]], split.document[rows]
-        return self.pairs(text.queries, text.documents, asked, read, first_stage)
+        queries, read = split.query[split.owner[rows]], split.document[rows]
+        return self.pairs(text.queries, text.documents, queries, read, first_stage)
 
     def pairs(
         self,
@@ -153,14 +153,14 @@ def fixed_features(scorer: Scorer, text: TextSide, split: Split) -> Tensor | Non
     module = scorer.module
     if not isinstance(module, FeatureModule) or module.fixed_features is None or not len(split.document):
         return None
-    asked = split.query[split.owner]
-    key = (*module.fixed_features, scorer.device.type, digest_of(asked, split.document))
-    known = _features.setdefault(text, {})
-    if key not in known:
-        while len(known) >= SPLITS_KEPT:
-            known.pop(next(iter(known)))
-        known[key] = torch.from_numpy(scorer.features(text.queries, text.documents, asked, split.document))
-    return known[key]
+    queries = split.query[split.owner]
+    key = (*module.fixed_features, scorer.device.type, digest_of(queries, split.document))
+    computed = _features.setdefault(text, {})
+    if key not in computed:
+        while len(computed) >= SPLITS_KEPT:
+            computed.pop(next(iter(computed)))
+        computed[key] = torch.from_numpy(scorer.features(text.queries, text.documents, queries, split.document))
+    return computed[key]
 
 
 def _nearest_of(queries: Tensor, documents: Tensor, depth: int) -> tuple[Tensor, Tensor]:

@@ -177,8 +177,8 @@ class Training(RankerProgress):
         views_of = self.module.views
 
         def contrasted(vectors: Tensor) -> Tensor:
-            found = [contrast.losses(view, self.loss_settings) for view in views_of(vectors)]
-            return found[0] if len(found) == 1 else torch.stack(found).mean(0)
+            per_view = [contrast.losses(view, self.loss_settings) for view in views_of(vectors)]
+            return per_view[0] if len(per_view) == 1 else torch.stack(per_view).mean(0)
 
         return self.accumulation.backward_through_vectors(
             self.module,
@@ -281,8 +281,9 @@ class Training(RankerProgress):
             return self.scorer.nearest(text.queries, text.documents, split.query, depth)
         nearest = self.scorer.nearest(text.queries, text.documents, split.query, depth + 1)
         documents, scores = (each.reshape(len(split), -1) for each in nearest)
-        kept = np.argsort(documents == own[split.query, None], axis=1, kind="stable")[:, :-1]  # one fewer of each query
-        return np.take_along_axis(documents, kept, 1).ravel(), np.take_along_axis(scores, kept, 1).ravel()
+        own_last = np.argsort(documents == own[split.query, None], axis=1, kind="stable")
+        columns = own_last[:, :-1]
+        return np.take_along_axis(documents, columns, 1).ravel(), np.take_along_axis(scores, columns, 1).ravel()
 
     # -- state ---------------------------------------------------------------------------------------------------
 

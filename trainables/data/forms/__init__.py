@@ -57,8 +57,8 @@ quora|sentence_pairs:QUORA|Wang et al. 2017|Quora folder: quora_duplicate_questi
 """  # name, module and attribute, source, summary
 
 
-def _entry(name: str, place: str, source: str, summary: str) -> Entry[Form]:
-    return Entry(name, Later(f"trainables.data.forms.{place}"), summary, source)
+def _entry(name: str, location: str, source: str, summary: str) -> Entry[Form]:
+    return Entry(name, Later(f"trainables.data.forms.{location}"), summary, source)
 
 
 READERS = Registry[Form]("data.source", *(_entry(*line.split("|")) for line in FORMS.strip().splitlines()))
@@ -102,12 +102,12 @@ def reader_for(folder: Path) -> str:
 
 def _near(folder: Path) -> str:
     """A folder with data in a folder that has none, or its archives. Of a file: the folder that it belongs to."""
-    places = [folder.parent]
+    folders = [folder.parent]
     if folder.is_dir():
-        places = sorted(path for path in (*folder.glob("*"), *folder.glob("*/*")) if path.is_dir())
-    for place in places:
+        folders = sorted(path for path in (*folder.glob("*"), *folder.glob("*/*")) if path.is_dir())
+    for near in folders:
         for entry in READERS.entries.values():
-            if entry.value.files(place):
-                return f"{place} has the files of: {entry.summary.partition(':')[0]}; give {place}; "
+            if entry.value.files(near):
+                return f"{near} has the files of: {entry.summary.partition(':')[0]}; give {near}; "
     packed = [path.name for path in files_in(folder) if path.name.endswith(ARCHIVES)]
     return f"unpack {packed[0]}; " if packed and folder.is_dir() else ""

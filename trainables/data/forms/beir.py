@@ -52,10 +52,10 @@ def read(folder: Path, reading: Reading) -> Tables:
 def _are_judged(queries: pd.Series, judged: pd.Series) -> pd.Series:
     """Which queries are judged, perhaps by an id that is spelled otherwise; bool [N]."""
     exact = queries.isin(judged)
-    lost = judged[~judged.isin(queries)]
-    if lost.empty:
+    unmatched = judged[~judged.isin(queries)]
+    if unmatched.empty:
         return exact
-    return exact | pd.Series(alike(arrow(queries)).to_pylist(), queries.index).isin(alike(arrow(lost)).to_pylist())
+    return exact | pd.Series(alike(arrow(queries)).to_pylist(), queries.index).isin(alike(arrow(unmatched)).to_pylist())
 
 
 def named_texts(path: Path, reading: Reading, name: str) -> Iterator[pd.DataFrame]:

@@ -85,22 +85,22 @@ def columns_of(frame: pd.DataFrame, chosen: Mapping[str, str]) -> Columns:
     if repeated := next((name for name in names if name and names.count(name) > 1), None):
         raise Wrong(f"two columns '{repeated}'", "name each column once")
     roles = _chosen(names, chosen) if chosen else _known(names)
-    shown = ", ".join(names)[:200]
+    listing = ", ".join(names)[:200]
     if len(roles["query"]) > 1:
-        wrong = f"the columns {shown} could be read as query from {' or from '.join(roles['query'])}"
+        wrong = f"the columns {listing} could be read as query from {' or from '.join(roles['query'])}"
         raise Wrong(wrong, "keep one, or name it: data.columns.query")
     forms = list(_readings(roles))
     if len(forms) == 1:
         return replace(forms[0], classes=frame.attrs.get("classes", {}).get(forms[0].label or "", ()))
     if forms:
-        raise Wrong(f"the columns {shown} could be read as {' or as '.join(map(str, forms))}", "keep one form")
+        raise Wrong(f"the columns {listing} could be read as {' or as '.join(map(str, forms))}", "keep one form")
     if {"qid", "label"} <= {name.lower() for name in names}:
         right = "LETOR's form, train.txt with rows LABEL qid:N INDEX:VALUE ...: sklearn.datasets.dump_svmlight_file"
         raise Wrong("features and labels in columns", right)
     if roles["score"] and roles["query"] and (roles["positive"] or roles["document"]):
         wrong = f"no grades: {roles['score'][0]} is a teacher's score, which says not what is relevant"
         raise Wrong(wrong, "name it label if its whole numbers are grades, or round it to some in a column label")
-    raise Wrong(f"no form of pairs has the columns {shown}", FORM)
+    raise Wrong(f"no form of pairs has the columns {listing}", FORM)
 
 
 Roles = Mapping[str, tuple[str, ...]]
@@ -163,9 +163,9 @@ def names_columns(row: Sequence[str]) -> bool:
     words, two of which have a word that is in use."""
     if all(map(_NAME.fullmatch, row)) or any(name.strip().lower() in KNOWN for name in row):
         return True
-    used = sum(bool(KNOWN.intersection(re.findall(r"[^\W\d_]+", field.lower()))) for field in row)
+    matches = sum(bool(KNOWN.intersection(re.findall(r"[^\W\d_]+", field.lower()))) for field in row)
     short = all(len(field.split()) <= 4 and len(field) <= SHORT and not is_number(field) for field in row)
-    return short and len(row) > 1 and used >= 2
+    return short and len(row) > 1 and matches >= 2
 
 
 def names_without_header(rows: Sequence[Sequence[Any]]) -> tuple[str, ...]:

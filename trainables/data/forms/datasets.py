@@ -43,8 +43,8 @@ def _states(folder: Path) -> dict[str, Path]:
     if not (folder / DICT).exists():
         return {}
     states = {split: [folder / name / STATE for name in names] for split, names in SPLIT_NAMES.items()}
-    there = {split: [path for path in paths if path.exists()] for split, paths in states.items()}
-    return {split: paths[0] for split, paths in there.items() if paths}
+    existing = {split: [path for path in paths if path.exists()] for split, paths in states.items()}
+    return {split: paths[0] for split, paths in existing.items() if paths}
 
 
 def _arrow_files(state: Path) -> list[Path]:

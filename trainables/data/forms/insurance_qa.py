@@ -80,19 +80,19 @@ def _with_words(frame: pd.DataFrame, words: dict[str, str], reading: Reading) ->
 
 
 def _require_known(
-    frame: pd.DataFrame, column: str, known: Container[str], wrong: str, reading: Reading
+    frame: pd.DataFrame, column: str, values: Container[str], wrong: str, reading: Reading
 ) -> pd.DataFrame:
     """The rows in whose `column` all words are `known`; `wrong` names the first that is not, as {unknown}."""
-    unknown = [next((word for word in text.split() if word not in known), "") for text in frame[column]]
+    unknown = [next((word for word in text.split() if word not in values), "") for text in frame[column]]
     good = [not word for word in unknown]
     return reading.require(frame.assign(unknown=unknown), good, wrong, "add it there, or give the right file")
 
 
 def _add_split(split: str, questions: pd.DataFrame, tables: Tables, labels: list[str], reading: Reading) -> None:
     """Adds the questions of a split with their judged answers and pools. `labels`: of all answers."""
-    known = set(labels)
+    label_ids = set(labels)
     for column in questions.columns.intersection(["answers", "pool"]):
-        questions = _require_known(questions, column, known, "there is no answer '{unknown}'", reading)
+        questions = _require_known(questions, column, label_ids, "there is no answer '{unknown}'", reading)
     questions = reading.texts(questions, "answers")
     questions = questions.assign(qid=[f"{split}-{number}" for number in range(1, len(questions) + 1)])
     right = [list(dict.fromkeys(text.split())) for text in questions["answers"]]
@@ -112,10 +112,10 @@ def _add_split(split: str, questions: pd.DataFrame, tables: Tables, labels: list
 
 def _drawn(right: Sequence[str], labels: Sequence[str], line: int, top_k: int) -> list[str]:
     """Labels drawn for the question in a line: as many as fill its pool together with the right ones."""
-    wanted = max(0, min(top_k, len(labels)) - len(right))
-    order = generator(0, "insurance pool", int(line)).choice(len(labels), wanted + len(right), replace=False)
-    drawn = [labels[row] for row in map(int, order)]
-    return [label for label in drawn if label not in right][:wanted]
+    count = max(0, min(top_k, len(labels)) - len(right))
+    order = generator(0, "insurance pool", int(line)).choice(len(labels), count + len(right), replace=False)
+    negatives = [labels[row] for row in map(int, order)]
+    return [label for label in negatives if label not in right][:count]
 
 
 FORM = Form(files, read)

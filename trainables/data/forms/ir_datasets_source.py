@@ -118,19 +118,19 @@ def _named_errors(name: str) -> Iterator[None]:
 def _documents(dataset: Any, name: str, reading: Reading) -> Iterator[pd.DataFrame]:
     """docno, text of the collection, in parts."""
     say("reading documents through ir_datasets")
-    count, kept = 0, 0
+    count, usable = 0, 0
     with _named_errors(name):
         rows = ((each.doc_id, " ".join(each.default_text().split())) for each in dataset.docs_iter())
         for frame in _parts(rows, "docno", "text"):
             frame = located(frame, f"{IR_DATASETS}{name}", np.arange(count + 1, count + 1 + len(frame)))
             count += len(frame)
             frame = frame[frame["text"] != ""]
-            kept += len(frame)
+            usable += len(frame)
             yield frame
-    if not kept:
+    if not usable:
         raise DataError(Problem(LOCATION, "no documents with text", "use a collection with texts"))
-    if kept < count:
-        reading.notes.append(f"{counted(count - kept, 'document')} without text left out")
+    if usable < count:
+        reading.notes.append(f"{counted(count - usable, 'document')} without text left out")
 
 
 def _judged_queries(split: str, name: str, dataset: Any, reading: Reading) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -166,10 +166,10 @@ def _run(split: str, name: str, dataset: Any, queries: pd.DataFrame, reading: Re
 
 def _of_queries(frame: pd.DataFrame, queries: pd.DataFrame, split: str, noun: str, reading: Reading) -> pd.DataFrame:
     """The rows of these queries, each query and document once."""
-    known = frame[frame["qid"].isin(queries["qid"])]
-    once = known.drop_duplicates(["qid", "docno"], ignore_index=True)
-    if len(once) < len(known):
-        reading.notes.append(f"{split}: {counted(len(known) - len(once), noun)} left out")
+    rows = frame[frame["qid"].isin(queries["qid"])]
+    once = rows.drop_duplicates(["qid", "docno"], ignore_index=True)
+    if len(once) < len(rows):
+        reading.notes.append(f"{split}: {counted(len(rows) - len(once), noun)} left out")
     return once
 
 

@@ -116,8 +116,8 @@ def _features(rows: pd.DataFrame, odd: Counter[str]) -> Any:
             wrong = isinstance(_parsed("\n".join(lines[start:middle])), str)
             start, end = (start, middle) if wrong else (middle, end)
         row = rows.iloc[start : start + 1]
-        shown = " ".join(rows["features"].iloc[start].split())[:60]
-        wrong = f"features that cannot be read ({_parsed(lines[start])}): '{shown}'"
+        excerpt = " ".join(rows["features"].iloc[start].split())[:60]
+        wrong = f"features that cannot be read ({_parsed(lines[start])}): '{excerpt}'"
         raise DataError(Problem(place(row), wrong, f"write {ROW_FORM}, INDEX rising to {MAX_FEATURE}, finite values"))
     missing = np.isnan(values.data)
     large = f"features beyond the range of float32, read as its largest number, {MAX_VALUE:.4g}"
@@ -164,8 +164,8 @@ def _held_out(training: pd.DataFrame, reading: Reading) -> dict[str, pd.DataFram
         return {}
     count = max(1, round(DEV_SHARE * len(queries)))
     dev = training["qid"].isin(queries[generator(0, "letor dev").permutation(len(queries))[:count]])
-    drawn = "drawn with a fixed seed (there is no vali.txt)"
-    reading.notes.append(f"dev: {count:,} of the {len(queries):,} training queries, {drawn}")
+    note = "drawn with a fixed seed (there is no vali.txt)"
+    reading.notes.append(f"dev: {count:,} of the {len(queries):,} training queries, {note}")
     return {"train": training[~dev], "dev": training[dev]}
 
 

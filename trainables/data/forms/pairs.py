@@ -158,12 +158,12 @@ def _cells(frame: pd.DataFrame, columns: Columns, reading: Reading) -> tuple[pd.
             wrong.append((number, *reason.args))
             continue
         positives = {text for text, grade, _ in cells if grade}
-        kept = cells if columns.grades_given else [cell for cell in cells if cell[1] or cell[0] not in positives]
-        if len(kept) < len(cells):
+        distinct = cells if columns.grades_given else [cell for cell in cells if cell[1] or cell[0] not in positives]
+        if len(distinct) < len(cells):
             own.append((number, "a negative that is the positive too", "leave it out"))
             rejected.append(query)
-        judged += [(number, query, *cell) for cell in kept]
-        earlier = first_rows.setdefault(hash((query, *(cell[:2] for cell in kept))), number)
+        judged += [(number, query, *cell) for cell in distinct]
+        earlier = first_rows.setdefault(hash((query, *(cell[:2] for cell in distinct))), number)
         if earlier != number:
             repeats.append((number, earlier))
     reading.row_problems(frame, wrong)

@@ -64,8 +64,8 @@ def _sick(folder: Path, reading: Reading) -> Tables:
         if split:
             pairs["split"] = split
         else:
-            known = pairs["split"].isin(list(SICK_SETS))
-            pairs = reading.require(pairs, known, "SemEval_set '{split}'", f"write {', '.join(SICK_SETS)}")
+            has_set = pairs["split"].isin(list(SICK_SETS))
+            pairs = reading.require(pairs, has_set, "SemEval_set '{split}'", f"write {', '.join(SICK_SETS)}")
             pairs["split"] = pairs["split"].map(SICK_SETS)
         parts.append(_usable(reading.texts(pairs, "text", "second"), path, SICK_LABELS, reading))
     return _tables(parts, NLI)
