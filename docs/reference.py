@@ -137,7 +137,7 @@ def _values(field: FieldInfo) -> str:
     kind = next((kind for kind, registry in KINDS.items() if registry is names), None)
     if kind and len(KINDS[kind]) > MOST_NAMES:
         return f"one of the [{kind}](#names-to-choose-from)"
-    return expected(field.annotation, field.metadata)
+    return expected(field)
 
 
 def _meaning(key: str, field: FieldInfo) -> str:

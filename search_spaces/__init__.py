@@ -11,7 +11,7 @@ from trainables.core.registry import Entry, Registry
 
 
 def _entry(path: Path) -> Entry[Path]:
-    head = yaml.safe_load(path.read_text(encoding="utf-8"))
+    head = yaml.load(path.read_text(encoding="utf-8"), yaml.CSafeLoader)  # five times as fast as safe_load
     return Entry(path.stem, path, head["description"], head["source"])
 
 

@@ -15,7 +15,7 @@ import tune_cl
 from search_spaces import SPACES
 from tests.support.project import ROOT
 from tests.support.report_cases import Case
-from tune_cl.experiment.load import SpaceOptions, load_experiment, requested_experiment, to_yaml
+from tune_cl.experiment.load import load_experiment, requested_experiment, to_yaml
 from tune_cl.results import SearchResult
 
 INIT = ROOT / "tune_cl" / "__init__.py"
@@ -61,7 +61,7 @@ def test_errors_have_all_problems(tmp_path: Path) -> None:
 
 
 def experiment(space: Any, **overrides: Any) -> Any:
-    return requested_experiment(space, SpaceOptions(), overrides)
+    return requested_experiment(space, overrides)
 
 
 def test_a_mapping_is_the_same_as_a_file_of_it() -> None:
@@ -89,7 +89,7 @@ def test_overrides_are_values_of_python() -> None:
     in_text = ["training.lr=0.02", "curriculum.delta={uniform: [0.1, 0.9]}", "curriculum.n=3"]
     made, expected = load_experiment("quickstart", given), load_experiment("quickstart", in_text)
     assert to_yaml(made) == to_yaml(expected)
-    assert requested_experiment("quickstart", SpaceOptions(seed=5), {"seed": 6}).base.run.seed == 6, "overrides win"
+    assert requested_experiment("quickstart", {"seed": 6}, seed=5).base.run.seed == 6, "overrides win"
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from tests.support.builders import tiny_data
 from tests.support.data_folders import FORMS, write_folder
 from tests.support.encoder_folders import save_encoder
 from tests.support.trec_folder import write_trec_folder
-from trainables.core import machine
 from trainables.core.errors import ConfigError
+from trainables.data.forms import letor
 from trainables.rankers.encoders import new_encoder, read_model
 from tune_cl.cli import BAD_INPUT, DONE, main
 from tune_cl.space.space_files import MOST_BYTES
@@ -140,14 +140,12 @@ def test_features_that_do_not_fit_into_memory_are_refused(
 ) -> None:
     high = FORMS["letor"] | {"train.txt": "1 qid:1 1:1 65536:1\n0 qid:1 1:1\n"}
     folder = write_folder(tmp_path / "data", high)
-    (tmp_path / "meminfo").write_text("MemTotal: 9000 kB\nMemAvailable:       1000 kB\n")
-    monkeypatch.setattr(machine, "PROC", tmp_path)
+    monkeypatch.setattr(letor, "usable_memory", lambda: 1000 * 1024)
     assert main(["data", str(folder)]) == BAD_INPUT
     error = capsys.readouterr().err
     assert str(folder) in error and "65,536 features take 2 MiB" in error
     monkeypatch.undo()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    assert machine.usable_memory() > 1 << 20
     assert main(["data", str(folder)]) == DONE
 
 

@@ -86,7 +86,7 @@ BAD: dict[str, tuple[str | bytes, list[str], list[str]]] = {  # PLACE: WORDS tha
          "training.foo: known training.loss,"]),
     "keys, ranges and settings": (
         "training.lr: {uniform: [1e-5, -1e-3]}\nseed: -1\nsearch: {points: [{training.lr: 7}], trials: 0}\n", [],
-        ["seed: -1", "search.trials: 0", "training.lr.uniform: below", "search.points: published"]),
+        ["seed: -1", "search.trials: 0", "training.lr.uniform: low", "search.points: published"]),
     "a grid without an end": (f"{OPEN}search.searcher: grid\n", [], ["training.lr: grid continuous"]),
     "what does not fit the ranker": (
         "curriculum.pacing: {choice: [none, root]}\nranker.name: lambdamart\n", [], ["curriculum.pacing: lambdamart"]),
@@ -124,6 +124,11 @@ BAD: dict[str, tuple[str | bytes, list[str], list[str]]] = {  # PLACE: WORDS tha
     "numbers that are not finite": (
         "quickstart", ["training.lr=.inf", "curriculum.n=.nan", "search.hours=.inf"],
         ["training.lr: inf", "curriculum.n: nan", "search.hours: inf"]),
+    "nothing to search": ("training.lr: 1e-3\n", [], ["mine.yaml: nothing tune-cl"]),
+    "nothing to compare": (f"{OPEN}baseline: {{curriculum.T: 0.9}}\n", [], ["baseline: nothing compare"]),
+    "nothing to train": (OPEN, ["training.max_iterations=0"], ["training.max_iterations: 0"]),
+    "no name of a folder": (f"name: ../evil\n{OPEN}", [], ["name: '../evil'"]),
+    "texts of the command line": (OPEN, ["name=mine", "description=x"], ["name: file", "description: file"]),
     "parameters without a function": (OPEN, ["parameters.x=1"], ["parameters.x: function --objective"]),
 }  # fmt: skip
 

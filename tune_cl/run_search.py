@@ -174,10 +174,7 @@ def _run(
         track()
         trials, iterations = experiment.arms.total, experiment.base.run.training.max_iterations
         with panel(trials, iterations, before) as progress:
-            on_cpu = experiment.base.run.on_cpu
-            concurrency = Concurrency(
-                limits.resources, limits.max_concurrent, address is not None, progress.say, on_cpu
-            )
+            concurrency = Concurrency.of(experiment, address, progress.say)
             search = SearchDriver(experiment, journal, concurrency(), artifacts, progress.update)
             place = str(search_folder.checkpoints), f"session-{search.state.sessions}"
             run_trials(search, inputs.by_key, limits.resources, *place, concurrency, callbacks)

@@ -98,9 +98,7 @@ class SeedTrainings:
         )
         with ray_session(self.address), panel:
             self.track()
-            concurrency = Concurrency(
-                search.resources, search.max_concurrent, self.address is not None, say, base.on_cpu
-            )
+            concurrency = Concurrency.of(self.experiment, self.address, say)
             storage, session = str(self.search_folder.checkpoints), f"trainings-{round(time.time() * 1000)}"
             run_trials(trainings, prepared, search.resources, storage, session, concurrency)
 

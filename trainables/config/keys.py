@@ -54,9 +54,10 @@ def one_of(registry: Registry) -> OneOf:
     """The value must be a name of the registry."""
 
     def check(name: str) -> str:
-        if name not in registry:
+        canonical = registry.aliases.get(name, name)
+        if canonical not in registry.entries:
             raise ValueError(f"unknown value '{name}'; {registry.advice(name)}")
-        return registry.canonical(name)
+        return canonical
 
     return OneOf(check, registry)
 
@@ -67,8 +68,12 @@ def infinity(value: object) -> object:
 
 T = TypeVar("T")
 Rank = Annotated[int, Field(ge=1)]
-OR_INF = WithJsonSchema({"anyOf": [{"type": "number"}, {"const": "inf"}]})
-Unbounded = Annotated[float, AllowInfNan(True), BeforeValidator(infinity), OR_INF]
+Unbounded = Annotated[float, AllowInfNan(True), BeforeValidator(infinity)]
+
+
+def or_inf(**bounds: float) -> WithJsonSchema:
+    """For the annotation of an Unbounded field."""
+    return WithJsonSchema({"anyOf": [{"type": "number", **bounds}, {"const": "inf"}]})
 
 
 def ranker_at(location: str) -> BeforeValidator:
@@ -124,8 +129,10 @@ def part_reads(parts: Registry, key: str) -> ActiveIf:
     names = [name for name, part in parts.items() if key in part.needs]
 
     def holds(run: TrainingRun) -> bool:
-        named = run.curriculum.paces if parts is PACINGS else [getattr(getattr(run, section), kind)]
-        return any(key in parts[name].needs for name in named)
+        for name in run.curriculum.paces if parts is PACINGS else [getattr(getattr(run, section), kind)]:
+            if key in parts[name].needs:
+                return True
+        return False
 
     words = " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
     return ActiveIf(f"{kind} {words}", holds)
@@ -206,9 +213,9 @@ class CurriculumConfig(Section):
     weighting: ForNetworks[Annotated[str, one_of(WEIGHTINGS)]] = Field(
         default="none", description="how easy samples count more at first; none: all count alike"
     )
-    m: Annotated[Unbounded, ActiveIf("a weighting", lambda run: run.curriculum.weighting != "none")] = Field(
-        default=20, ge=1, description="iterations until all weights are 1; inf: never"
-    )
+    m: Annotated[
+        Unbounded, or_inf(minimum=1), ActiveIf("a weighting", lambda run: run.curriculum.weighting != "none")
+    ] = Field(default=20, ge=1, description="iterations until all weights are 1; inf: never")
     anti: Annotated[
         bool,
         ActiveIf(
@@ -346,7 +353,9 @@ class TrainingConfig(Section):
         default="constant",
         description="the rate after the warm-up; linear: it falls to 0; cosine: likewise, along half a cosine",
     )
-    clip: ForNetworks[Unbounded] = Field(default=1.0, gt=0, description="the largest norm of the gradient")
+    clip: ForNetworks[Annotated[Unbounded, or_inf(exclusiveMinimum=0)]] = Field(
+        default=1.0, gt=0, description="the largest norm of the gradient"
+    )
     batch_size: ForNetworks[int] = Field(
         default=16, ge=1, description="samples a step; a pair of documents is one sample"
     )
@@ -418,12 +427,12 @@ class TrainingConfig(Section):
 
     @model_validator(mode="after")
     def fits_the_loss(self) -> Self:
-        smoothing = [name for name, loss in LOSSES.items() if "label_smoothing" in loss.needs]
         problems = []
         if LOSSES[self.loss].kind == "listwise" and not isinstance(self.negatives, int):
             wrong = f"'{self.negatives}' makes no lists, which loss {self.loss} reads"
             problems.append(Problem("training.negatives", wrong, "a number of negatives in each list, e.g. 7"))
-        if self.label_smoothing and self.loss not in smoothing:
+        if self.label_smoothing and "label_smoothing" not in LOSSES[self.loss].needs:
+            smoothing = [name for name, loss in LOSSES.items() if "label_smoothing" in loss.needs]
             wrong = f"loss {self.loss} has no distribution of labels to smooth"
             problems.append(Problem("training.label_smoothing", wrong, f"0, or loss {' or '.join(smoothing)}"))
         if self.pretrain_data and self.reads_teacher:
@@ -598,7 +607,7 @@ class TrainingRun(Section):
 
     def in_force(self) -> dict[str, Any]:
         """The flat keys that affect this training, with values: no δ without pacing, no m without weighting, ..."""
-        return flatten(active_values(self, self))
+        return active_values(self, self)
 
 
 NEEDS = needs(TrainingRun)
@@ -652,22 +661,27 @@ class RankerName(Section):
     )
 
 
-def configuration_fields(rankers: Iterable[str]) -> dict[str, FieldInfo]:
-    """Dotted key -> field, for everything a training reads; `ranker.*` keys are those of the named rankers."""
-    return _fields_of(tuple(RANKERS[name].settings for name in rankers))
+OF_TRAININGS = dotted_keys(TrainingRun)
+NAME = dotted_keys(RankerName, "ranker.")
 
 
 @cache
-def _fields_of(settings: tuple[type[RankerSettings], ...]) -> dict[str, FieldInfo]:
-    fields = dotted_keys(TrainingRun)
-    for kind in settings:
-        fields |= dotted_keys(kind, "ranker.")
-    return fields | dotted_keys(RankerName, "ranker.")
+def fields_of(settings: type[RankerSettings]) -> dict[str, FieldInfo]:
+    """Dotted key -> field of a ranker's settings."""
+    return dotted_keys(settings, "ranker.")
 
 
 def ranker_fields(ranker: str) -> dict[str, FieldInfo]:
     """Dotted key -> field of one ranker's settings."""
-    return dotted_keys(RANKERS[ranker].settings, "ranker.")
+    return fields_of(RANKERS[ranker].settings)
+
+
+def configuration_fields(rankers: Iterable[str]) -> dict[str, FieldInfo]:
+    """Dotted key -> field, for everything a training reads; `ranker.*` keys are those of the named rankers."""
+    fields = dict(OF_TRAININGS)
+    for name in rankers:
+        fields |= ranker_fields(name)
+    return fields | NAME
 
 
 def validated(tree: Mapping[str, Any]) -> TrainingRun:

@@ -127,6 +127,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun if number == 1 else plural}"
 
 
+def short(value: object) -> str:
+    """A parameter's value: floats have three significant digits, for 0.00003 is not 0.0000."""
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
 PROGRESS_SECONDS = 5.0  # between two lines of progress; shorter work prints none
 
 

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
@@ -56,7 +57,7 @@ class Entry(Generic[Value]):
     module: str = OURS[0]
     part: str = ""
 
-    @property
+    @cached_property
     def value(self) -> Value:
         if isinstance(self.given, Later):
             return loaded(self.given.place)
@@ -88,9 +89,10 @@ class Registry(Mapping[str, T]):
         REGISTRIES.append(self)
 
     def __getitem__(self, name: str) -> T:
-        if name not in self:
+        entry = self.entries.get(self.aliases.get(name, name))
+        if entry is None:
             raise ConfigError(Problem(self.location, f"unknown value '{name}'", self.advice(str(name))))
-        return self.entries[self.canonical(name)].value
+        return entry.value
 
     def __contains__(self, name: object) -> bool:
         return name in self.entries or name in self.aliases

@@ -1,4 +1,4 @@
-"""Sections of the configuration, and wrong values of them as Problems that say, in the user's terms, what is right."""
+"""Sections of the configuration, and pydantic's errors as Problems that say, in the user's terms, what is right."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
-from types import UnionType
-from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
+from typing import Annotated, Any, Self, get_args, get_origin
 
-from annotated_types import Ge, Gt, Le, Lt
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     TypeAdapter,
     ValidationError,
@@ -25,14 +24,14 @@ from pydantic_core import PydanticCustomError
 
 from trainables.core.errors import ConfigError, Problem
 
-WORDS = {
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    str: "a text",
-    tuple: "a list",
-    dict: "a mapping",
-    type(None): "null",
+WORDS = {  # of types, by their names in JSON Schema
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "number": "a number",
+    "string": "a text",
+    "array": "a list",
+    "object": "a mapping",
+    "null": "null",
 }
 LARGEST = 2**31 - 1  # largest whole number that every library in use can read
 WRONG = {
@@ -45,25 +44,40 @@ WRONG = {
     "literal_error": "unknown value {value}",
     "missing": "missing",
 }
-NEAR = 0.65  # likeness from which a name counts as misspelt
 
 
 class Section(BaseModel):
     """Keys of the configuration that stand together: typed, finite, none unknown."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=False, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     @field_validator("*", mode="before")
     @classmethod
     def plain_number(cls, value: Any, field: ValidationInfo) -> Any:
-        """Keeps true and false from being read as 1 and 0, and out what no library reads."""
-        if unfit := unfit_number(cls.model_fields[str(field.field_name)].annotation, value):
-            raise ValueError(unfit)
+        if isinstance(value, int):
+            require_plain(cls.model_fields[str(field.field_name)].annotation, value)
         return value
 
     def __deepcopy__(self, memo: object = None) -> Self:
         """Itself, which never changes: Ray copies the configuration of a trial several times."""
         return self
+
+
+def require_plain(annotation: Any, value: Any) -> None:
+    """Raises ValueError for what pydantic would read as a number: true and false as 1 and 0, and numbers that no
+    library reads."""
+    if isinstance(value, bool):
+        if not accepts(annotation, bool):
+            raise ValueError(f"{shown(value)} is not possible")
+    elif isinstance(value, int) and abs(value) > LARGEST:
+        raise ValueError(f"{value} is too large; a whole number up to {LARGEST}")
+
+
+def accepts(annotation: Any, *kinds: Any) -> bool:
+    """Whether a value of one of these kinds may be one of the type."""
+    if annotation is Any or annotation in kinds or get_origin(annotation) in kinds:
+        return True
+    return any(accepts(part, *kinds) for part in get_args(annotation))
 
 
 @dataclass(frozen=True)
@@ -74,11 +88,11 @@ class OneOf(AfterValidator):
     others: str = ""
 
     def __get_pydantic_json_schema__(self, core: Any, handler: Any) -> dict[str, Any]:
-        schema = handler(core)
-        return schema if self.others else {**schema, "enum": [*self.names]}
+        names = {"examples": [*self.names], "$comment": self.others} if self.others else {"enum": [*self.names]}
+        return {**handler(core), **names}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ActiveIf:
     """For the annotation of a field, or of a section: when it has an effect. If a field has several, all must hold.
 
@@ -96,16 +110,47 @@ def section_of(field: FieldInfo) -> type[BaseModel] | None:
     return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
 
 
-def needs(model: type[BaseModel], prefix: str = "", outer: tuple[str, ...] = ()) -> dict[str, str]:
+@cache
+def conditions_of(model: type[BaseModel]) -> dict[str, tuple[ActiveIf, ...]]:
+    """Of each field of a section, what must hold for it to have an effect."""
+    fields = model.model_fields.items()
+    return {name: tuple(item for item in field.metadata if isinstance(item, ActiveIf)) for name, field in fields}
+
+
+def needs(model: type[BaseModel], prefix: str = "", outer: tuple[ActiveIf, ...] = ()) -> dict[str, str]:
     """Dotted key -> what it needs to have an effect, in words, for all keys that need anything."""
-    conditions: dict[str, str] = {}
-    for name, field in model.model_fields.items():
-        words = (*(item.words for item in field.metadata if isinstance(item, ActiveIf)), *outer)
-        if section := section_of(field):
-            conditions |= needs(section, f"{prefix}{name}.", words)
-        elif words:
-            conditions[f"{prefix}{name}"] = ", and ".join(words)
-    return conditions
+    words: dict[str, str] = {}
+    for name, conditions in conditions_of(model).items():
+        conditions = (*conditions, *outer)
+        if section := section_of(model.model_fields[name]):
+            words |= needs(section, f"{prefix}{name}.", conditions)
+        elif conditions:
+            words[f"{prefix}{name}"] = ", and ".join(condition.words for condition in conditions)
+    return words
+
+
+def active_values(
+    section: BaseModel, whole: BaseModel, prefix: str = "", known: dict[ActiveIf, bool] | None = None
+) -> dict[str, Any]:
+    """Dotted key -> value, of the keys of a section that have an effect under the configuration `whole`. `known`:
+    conditions that have been asked."""
+    known = {} if known is None else known
+    values: dict[str, Any] = {}
+    for name, conditions in conditions_of(type(section)).items():
+        for condition in conditions:
+            if condition not in known:
+                known[condition] = condition.holds(whole)
+            if not known[condition]:
+                break
+        else:
+            key, value = f"{prefix}{name}", getattr(section, name)
+            if isinstance(value, BaseModel):
+                values |= active_values(value, whole, f"{key}.", known)
+            elif isinstance(value, Mapping):
+                values |= {f"{key}.{inner}": one for inner, one in value.items()}
+            else:
+                values[key] = value
+    return values
 
 
 def with_needs(keys: Iterable[str], conditions: Mapping[str, str]) -> str:
@@ -113,53 +158,7 @@ def with_needs(keys: Iterable[str], conditions: Mapping[str, str]) -> str:
     return ", ".join(f"{key} (needs {conditions[key]})" if key in conditions else key for key in keys)
 
 
-@cache
-def conditions_of(model: type[BaseModel]) -> dict[str, list[ActiveIf]]:
-    """Of each field of a section, what must hold for it to have an effect."""
-    fields = model.model_fields.items()
-    return {name: [item for item in field.metadata if isinstance(item, ActiveIf)] for name, field in fields}
-
-
-def active_values(section: BaseModel, whole: BaseModel) -> dict[str, Any]:
-    """A section as a nested mapping, without the keys that have no effect under the configuration `whole`."""
-    values: dict[str, Any] = {}
-    for name, conditions in conditions_of(type(section)).items():
-        if not conditions or all(condition.holds(whole) for condition in conditions):
-            value = getattr(section, name)
-            values[name] = active_values(value, whole) if isinstance(value, BaseModel) else value
-    return values
-
-
-def validate_value(key: str, field: FieldInfo, value: Any) -> Any:
-    """The value as the configuration holds it (`inf` as a float, ...); raises ConfigError at the key."""
-    annotation: Any = field.annotation
-    if unfit := unfit_number(annotation, value):
-        raise ConfigError(field_problem(key, [{"type": "value_error", "ctx": {"error": unfit}}], value, field))
-    if field.metadata:
-        annotation = Annotated[annotation, *field.metadata]
-    try:
-        return TypeAdapter(annotation, config=ConfigDict(allow_inf_nan=False)).validate_python(value)
-    except ValidationError as error:
-        refused = [problem for detail in error.errors() for problem in refused_in(detail)]
-        raise ConfigError(refused or field_problem(key, error.errors(), value, field)) from None
-
-
-def unfit_number(annotation: Any, value: Any) -> str:
-    """Why a value is none that a field of this type takes, although pydantic would take it; else empty."""
-    if isinstance(value, bool):
-        return "" if accepts_bool(annotation) else f"{shown(value)} is not possible"
-    large = isinstance(value, int) and abs(value) > LARGEST
-    return f"{value} is too large; a whole number up to {LARGEST}" if large else ""
-
-
-def accepts_bool(annotation: Any) -> bool:
-    """Whether true and false are values of the type. Where a number is due, pydantic reads them as 1 and 0."""
-    return annotation in (bool, Any) or any(accepts_bool(part) for part in get_args(annotation))
-
-
-def accepts_list(annotation: Any) -> bool:
-    """Whether a list may be a value of the type."""
-    return annotation is Any or get_origin(annotation) in (list, tuple) or any(map(accepts_list, get_args(annotation)))
+# -- pydantic's errors -------------------------------------------------------------------------------------------------
 
 
 def refusal(*problems: Problem) -> PydanticCustomError:
@@ -167,117 +166,119 @@ def refusal(*problems: Problem) -> PydanticCustomError:
     return PydanticCustomError("refused", "refused", {"problems": problems})
 
 
-def refused_in(detail: Mapping[str, Any]) -> list[Problem]:
-    """The Problems in a pydantic detail that a `refusal` made; none in any other."""
-    return list(detail["ctx"]["problems"]) if detail["type"] == "refused" else []
+@cache
+def adapter(field: FieldInfo) -> TypeAdapter[Any]:
+    """Validates values of one key."""
+    annotation: Any = field.annotation
+
+    def plain(value: Any) -> Any:
+        require_plain(field.annotation, value)
+        return value
+
+    annotation = Annotated[annotation, *field.metadata, BeforeValidator(plain)]
+    return TypeAdapter(annotation, config=ConfigDict(allow_inf_nan=False))
+
+
+def validate_value(key: str, field: FieldInfo, value: Any) -> Any:
+    """The value as the configuration holds it (`inf` as a float, ...); raises ConfigError at the key."""
+    try:
+        return adapter(field).validate_python(value)
+    except ValidationError as error:
+        raise ConfigError(problems_of(error, {key: field}, f"{key}.")) from None
 
 
 def problems_of(error: ValidationError, fields: Mapping[str, FieldInfo], prefix: str = "") -> list[Problem]:
     """The Problems in a pydantic error, one a key; `prefix`: the dotted key of the validated model."""
     by_key: dict[str, list[Any]] = defaultdict(list)
     refused: list[Problem] = []
-    for detail in error.errors():
+    details: list[Any] = error.errors()
+    for detail in details:
         path = [str(part) for part in detail["loc"]]
-        dotted = [prefix + ".".join(path[:end]) for end in range(1, len(path) + 1)]
-        whole = dotted[-1] if dotted else prefix.rstrip(".")
-        if inner := refused_in(detail):
-            refused += inner
+        places = [prefix + ".".join(path[:end]) for end in range(len(path) + 1)]
+        places[0] = prefix.rstrip(".")
+        if detail["type"] == "refused":
+            refused += detail["ctx"]["problems"]
         else:
-            by_key[next((key for key in dotted if key in fields), whole)].append(detail)
-    problems = []
-    for key, details in by_key.items():
-        value = details[0]["input"]
-        known = fields.get(key)
-        problems.append(field_problem(key, details, value, known) if known else key_problem(key, value, fields))
-    return [*problems, *refused]
+            by_key[next((key for key in places if key in fields), places[-1])].append(detail)
+    return [*(problem_of(key, details, fields) for key, details in by_key.items()), *refused]
 
 
-def key_problem(key: str, value: Any, fields: Iterable[str]) -> Problem:
-    """What is wrong with a key that cannot hold a value: it is a section, or unknown."""
-    fields = list(fields)
-    if inside := [name for name in fields if name.startswith(f"{key}.")]:
-        return Problem(key, f"{shown(value)} given for a section of keys", f"its keys: {', '.join(inside)}")
-    return Problem(key, "unknown key", nearest_key(key, fields))
-
-
-def field_problem(key: str, details: list[Any], value: Any, field: FieldInfo) -> Problem:
-    """What is wrong with a known key's value, from pydantic's details (several for a union)."""
-    right = expected(field.annotation, field.metadata)
-    if field.description:
-        right += f" ({field.description})"
-    kind, context = details[0]["type"], details[0].get("ctx", {})
+def problem_of(key: str, details: list[Any], fields: Mapping[str, FieldInfo]) -> Problem:
+    """What is wrong with a key's value, from pydantic's details (several for a union)."""
+    value, kind, context = shown(details[0]["input"]), details[0]["type"], details[0].get("ctx", {})
+    if key not in fields:
+        return unknown_key(key, value, fields)
+    field = fields[key]
+    right = expected(field) + (f" ({field.description})" if field.description else "")
     if kind == "value_error":
         wrong, _, advice = str(context["error"]).partition("; ")
         return Problem(key, wrong, advice or right)
-    if len(details) > 1 or kind not in WRONG:
-        return Problem(key, f"{shown(value)} is not possible", right)
-    return Problem(key, WRONG[kind].format(value=shown(value), **context), right)
+    wrong = WRONG.get(kind, "{value} is not possible") if len(details) == 1 else "{value} is not possible"
+    return Problem(key, wrong.format(value=value, **context), right)
 
 
-def expected(annotation: Any, metadata: Iterable[Any] = ()) -> str:
-    """The values a type takes, in words: 'a number in (0, 1]', 'one of a, b', ..."""
-    origin = get_origin(annotation)
-    if origin is Annotated:
-        inner, *more = get_args(annotation)
-        return expected(inner, [*more, *metadata])
-    if origin in (Union, UnionType):
-        parts = [expected(part, metadata if part in (int, float) else ()) for part in get_args(annotation)]
-        return (", or " if any("," in part for part in parts[:-1]) else " or ").join(parts)
-    if origin is Literal:
-        names = [str(name) for name in get_args(annotation)]
-        return names[0] if len(names) == 1 else f"one of {', '.join(names)}"
-    if named := next((item for item in metadata if isinstance(item, OneOf)), None):
-        return f"one of {', '.join(named.names)}{named.others and f', or {named.others}'}"
-    words = WORDS.get(origin or annotation, "a value of another kind") + interval(metadata)
-    return f"{words}, or inf" if any(getattr(item, "allow_inf_nan", False) for item in metadata) else words
+def unknown_key(key: str, value: str, keys: Iterable[str]) -> Problem:
+    """What is wrong with a key that cannot hold a value: it is a section, or unknown."""
+    keys = list(keys)
+    if inside := [name for name in keys if name.startswith(f"{key}.")]:
+        return Problem(key, f"{value} given for a section of keys", f"its keys: {', '.join(inside)}")
+    if near := nearest_key(key, keys):
+        return Problem(key, "unknown key", f"did you mean {near}?")
+    sections = dict.fromkeys(name.partition(".")[0] for name in keys)
+    section = [name for name in keys if name.startswith(f"{key.partition('.')[0]}.")]
+    return Problem(key, "unknown key", f"known: {', '.join(section or sections)}")
 
 
-def interval(metadata: Iterable[Any]) -> str:
-    """' in (0, 1]', ' above 0', ', 1 or more' or nothing."""
-    bounds: dict[type, Any] = {}
-    for item in metadata:
-        for part in item.metadata if isinstance(item, FieldInfo) else [item]:
-            bounds[type(part)] = part
-    low, high = bounds.get(Ge) or bounds.get(Gt), bounds.get(Le) or bounds.get(Lt)
-    low_value = getattr(low, "ge", getattr(low, "gt", None))
-    high_value = getattr(high, "le", getattr(high, "lt", None))
-    if low and high:
-        return f" in {'[' if Ge in bounds else '('}{low_value}, {high_value}{']' if Le in bounds else ')'}"
-    if low:
-        return f", {low_value} or more" if Ge in bounds else f" above {low_value}"
-    if high:
-        return f", {high_value} or less" if Le in bounds else f" below {high_value}"
-    return ""
-
-
-def nearest_key(key: str, keys: Iterable[str]) -> str:
-    """Advice for an unknown dotted key: a key or section like it; else the keys of its section, or all sections."""
-    names = list(keys)
-    heads = list(dict.fromkeys(name.partition(".")[0] for name in names))
-    section, dot, _ = key.partition(".")
-    close = [] if dot else get_close_matches(section.lower(), heads, n=1, cutoff=0.8)
-    near = close[0] if close else near_key(key, names)
-    if near is None and section not in heads:
-        near = next(iter(get_close_matches(section, heads, n=1)), None)
-    inside = [name for name in names if name.startswith(f"{section}.")]
-    return f"did you mean {near}?" if near else f"known: {', '.join(inside or heads)}"
-
-
-def near_key(key: str, keys: Iterable[str]) -> str | None:
-    """The known key whose last part is most like that of a dotted key: of the same section, or of another if it is
-    very like; None if nothing is like it."""
+def nearest_key(key: str, keys: Iterable[str]) -> str | None:
+    """The known key or section that is most like a dotted key by its last part: one of the same section or, if it is
+    very like, any other; None if nothing is like it."""
     section, _, last = key.lower().rpartition(".")
-    by_last: dict[str, str] = {}
     inside: dict[str, str] = {}
+    anywhere: dict[str, str] = {}
     for name in sorted(keys, key=lambda name: name.count(".")):
         head, _, end = name.lower().rpartition(".")
-        by_last.setdefault(end, name)
+        anywhere.setdefault(end, name)
+        anywhere.setdefault(name.partition(".")[0], name.partition(".")[0])
         if head == section:
             inside.setdefault(end, name)
-    for names, cutoff in ((inside, NEAR), (by_last, 0.8)):
-        if close := get_close_matches(last, names, n=1, cutoff=cutoff):
+    for names, likeness in ((inside, 0.65), (anywhere, 0.8)):
+        if close := get_close_matches(last, names, n=1, cutoff=likeness):
             return names[close[0]]
     return None
+
+
+# -- types in words ----------------------------------------------------------------------------------------------------
+
+
+def expected(field: FieldInfo) -> str:
+    """The values of a key, in words: 'a number in (0, 1]', 'one of a, b', ..."""
+    return in_words(adapter(field).json_schema())
+
+
+def in_words(schema: Mapping[str, Any]) -> str:
+    """What a JSON Schema of plain values takes."""
+    if "anyOf" in schema:
+        parts = [in_words(part) for part in schema["anyOf"]]
+        return (", or " if any("," in part for part in parts[:-1]) else " or ").join(parts)
+    if "const" in schema:
+        return str(schema["const"])
+    if "enum" in schema:
+        return f"one of {', '.join(map(str, schema['enum']))}"
+    if "examples" in schema:
+        return f"one of {', '.join(schema['examples'])}, or {schema['$comment']}"
+    words = WORDS.get(schema.get("type", ""), "a value of another kind")
+    low, above = schema.get("minimum"), schema.get("exclusiveMinimum")
+    high, below = schema.get("maximum"), schema.get("exclusiveMaximum")
+    bounded = (low, above) != (None, None) and (high, below) != (None, None)
+    if low is not None:
+        words += f" in [{low:g}" if bounded else f", {low:g} or more"
+    elif above is not None:
+        words += f" in ({above:g}" if bounded else f" above {above:g}"
+    if high is not None:
+        words += f", {high:g}]" if bounded else f", {high:g} or less"
+    elif below is not None:
+        words += f", {below:g})" if bounded else f" below {below:g}"
+    return words
 
 
 def shown(value: Any) -> str:

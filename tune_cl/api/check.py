@@ -13,7 +13,7 @@ from trainables.curriculum.scoring import EARLY_ITERATIONS, EARLY_TEACHERS, FOLD
 from trainables.data.forms.frames import Data, as_source
 from tune_cl.experiment.arms import Arm, ArmPlan
 from tune_cl.experiment.experiment import Experiment, base_ranker
-from tune_cl.experiment.load import Overrides, SpaceOptions, SpaceSource, requested_experiment
+from tune_cl.experiment.load import Overrides, SpaceSource, requested_experiment
 from tune_cl.experiment.readers import distinct_rankers, teachers_of
 from tune_cl.experiment.search_keys import SearchConfig
 from tune_cl.experiment.search_parts import compares_inside_curricula, setup_of
@@ -82,8 +82,8 @@ def check(
     """Checks a space against its data and bounds its cost by a few steps, measured on this machine; without
     seconds where it trains by a user's function, which alone could tell. The arguments are those of `tune_cl.run`."""
     function = objective_of(objective) if objective else None
-    options = SpaceOptions(data=as_source(data), ranker=ranker, trials=trials, max_iterations=max_iterations, seed=seed)
-    experiment = requested_experiment(space, options, overrides or {}, function)
+    keys = {"trials": trials, "max_iterations": max_iterations, "seed": seed}
+    experiment = requested_experiment(space, overrides or {}, function, as_source(data), ranker, **keys)
     if experiment.objective:
         for note in experiment.notes:
             say(f"note: {note}")

@@ -14,7 +14,7 @@ from tune_cl.api.search import Search
 from tune_cl.api.session import working
 from tune_cl.api.train import untrained
 from tune_cl.experiment.experiment import Experiment, base_ranker
-from tune_cl.experiment.load import Overrides, SpaceOptions, SpaceSource, requested_experiment
+from tune_cl.experiment.load import Overrides, SpaceSource, requested_experiment
 from tune_cl.experiment.paths import in_any_folder
 from tune_cl.history.search_folder import DEFAULT_STORAGE, SearchFolder, new_search_folder
 from tune_cl.history.tracking_uri import resolve_tracking_uri
@@ -67,10 +67,10 @@ def run(
     """
     load_plugins(plugins)
     function = objective_of(objective) if objective else None
-    asked = SpaceOptions(ranker=ranker, trials=trials, max_iterations=max_iterations, seed=seed)
+    keys = {"trials": trials, "max_iterations": max_iterations, "seed": seed}
     with working(progress, local_ray=address is None) as panel:
-        options = replace(asked, data=as_source(data))
-        experiment = in_any_folder(requested_experiment(space, options, overrides or {}, function))
+        source = as_source(data)
+        experiment = in_any_folder(requested_experiment(space, overrides or {}, function, source, ranker, **keys))
         search_folder = _new_folder(str(storage), name, experiment, tracking_uri)
         require_cluster(address)
         for note in _before_the_search(experiment):

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterable, Sequence
 from io import StringIO
 from textwrap import wrap
-from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -78,11 +77,6 @@ def _block(headings: Sequence[str], row: Sequence[str]) -> str:
         for at, part in enumerate(parts):
             lines.append(f"{'' if at else heading:<{indent}}{part}")
     return "\n".join(lines)
-
-
-def short(value: Any) -> Any:
-    """A parameter's value for a table: floats have three significant digits, for 0.00003 is not 0.0000."""
-    return f"{value:.3g}" if isinstance(value, float) else value
 
 
 def width_of_output() -> int:

@@ -9,9 +9,9 @@ from textwrap import shorten, wrap
 from typing import TYPE_CHECKING, Any
 
 from trainables.core.plugins import plugin_options
-from trainables.core.prose import counted, wrapped
+from trainables.core.prose import counted, short, wrapped
 from trainables.evaluation.metrics import in_words
-from tune_cl.cli.tables import short, table
+from tune_cl.cli.tables import table
 from tune_cl.process import program
 from tune_cl.report.wording import cut
 

@@ -91,9 +91,9 @@ def _key(option: str, known: Sequence[str]) -> str | None:
     """The configuration key that an unknown option of a command with `--set` may mean."""
     if "--set" not in known:
         return None
-    from trainables.core.validation import near_key
+    from trainables.core.validation import nearest_key
 
-    return near_key(option[2:].replace("-", "_"), keys())
+    return nearest_key(option[2:].replace("-", "_"), keys())
 
 
 def keys() -> list[str]:

@@ -20,8 +20,6 @@ from tune_cl.schedulers.scheduler import curriculum_grace
 from tune_cl.space.space import Flat, Space, identity
 from tune_cl.space.wording import OF_CURRICULUM
 
-OFF: Flat = {"curriculum.pacing": "none", "curriculum.weighting": "none"}  # of every baseline that says nothing else
-
 
 @dataclass(frozen=True, eq=False)
 class TrialConfig:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +18,20 @@ from trainables.core.errors import ConfigError, Problem, gathering
 from trainables.core.files import LONGEST_NAME, names_folder
 from trainables.core.prose import counted
 from trainables.core.randomness import generator
-from trainables.core.validation import LARGEST, problems_of, with_needs
+from trainables.core.validation import LARGEST, active_values, problems_of, with_needs
 from trainables.data import require_source, task_of
+from trainables.rankers import RANKERS
 from tune_cl.experiment.arms import CURRICULUM
-from tune_cl.experiment.experiment import OFF, Experiment, TrialConfig, base_ranker, plain_point
+from tune_cl.experiment.experiment import Experiment, TrialConfig, base_ranker, plain_point
 from tune_cl.experiment.known_points import published_points
-from tune_cl.experiment.resolution import Resolution, baseline_of, flat_keys, resolve, written_parts
-from tune_cl.experiment.search_keys import BY_CHANCE, SEARCH_KEYS, SEARCH_NEEDS, SearchConfig, idle, notes_on
+from tune_cl.experiment.search_keys import BY_CHANCE, SEARCH_KEYS, SEARCH_NEEDS, SearchConfig
 from tune_cl.experiment.search_parts import startup_trials
+from tune_cl.experiment.tree import OFF, Tree, Written, baseline_of, checked_tree, flat_keys, named_rankers, written
 from tune_cl.space.space import Flat, Space
 from tune_cl.space.space_files import TEXTS, as_yaml_reads, dump_yaml, find_space, parse_yaml, read_space
 
 CHECKED_DRAWS = 16
-DRAWS, FEW = 256, 256  # configurations that represent a space: draws of a large one, all of a small one
+FEW = 256  # configurations that represent a space: draws of a large one, all of a small one
 SpaceSource = str | Path | Mapping[str, Any]  # of a space: a shipped name, a YAML file, or the mapping itself
 Overrides = Sequence[str] | Mapping[str, Any]  # KEY=VALUE texts, or dotted keys with their values
 OWN_SPACE, DEFAULTS = "search", "defaults"  # names of a mapping without one, and of no space at all
@@ -57,30 +58,19 @@ def load_experiment(
     return experiment
 
 
-@dataclass(frozen=True, kw_only=True)
-class SpaceOptions:
-    """What is searched, and how much. None: as the space says."""
-
-    data: str | Path | None = None
-    ranker: str | None = None
-    trials: int | None = None
-    max_iterations: int | None = None
-    seed: int | None = None
-
-    @property
-    def keys(self) -> Mapping[str, int]:
-        """Configuration keys with the values that are given."""
-        keys = {"search.trials": self.trials, "training.max_iterations": self.max_iterations, "seed": self.seed}
-        return {key: value for key, value in keys.items() if value is not None}
-
-
 def requested_experiment(
-    space: SpaceSource, options: SpaceOptions, overrides: Overrides = (), objective: Objective | None = None
+    space: SpaceSource,
+    overrides: Overrides = (),
+    objective: Objective | None = None,
+    data: str | Path | None = None,
+    ranker: str | None = None,
+    **keys: int | None,
 ) -> Experiment:
-    """The experiment that a user asks for. Raises ConfigError if it is invalid, DataError if its data does not
-    exist."""
-    given = {**options.keys, **parse_overrides(overrides)}
-    experiment = load_experiment(space, given, options.data, options.ranker, objective)
+    """The experiment that a user asks for. `keys`: `trials`, `max_iterations` and `seed`, None as the space says.
+    Raises ConfigError if it is invalid, DataError if its data does not exist."""
+    names = {"trials": "search.trials", "max_iterations": "training.max_iterations", "seed": "seed"}
+    given = {names[key]: value for key, value in keys.items() if value is not None} | parse_overrides(overrides)
+    experiment = load_experiment(space, given, data, ranker, objective)
     if experiment.objective is None:
         base = base_ranker(experiment)
         require_source(base.data.source)
@@ -167,63 +157,62 @@ def from_yaml(text: str, objective: Objective | None = None) -> Experiment:
     return build(tree["name"], tree, {}, objective=same(record, objective) if record and objective else record)
 
 
+@lru_cache(maxsize=1)
+def recorded_experiment(text: str) -> Experiment:
+    """`from_yaml` of a search that is read, not continued: a report asks for it several times."""
+    return from_yaml(text)
+
+
 def build(
     name: str,
-    tree: Mapping[str, Any],
+    file: Mapping[str, Any],
     given: Flat,
     doubts: Sequence[Problem] = (),
     objective: Objective | None = None,
 ) -> Experiment:
-    """The experiment of a search-space file's mapping (`tree`), overridden by the command line's dotted keys (`given`).
-    `name`: if the file has none; `doubts`: problems of the file's YAML, to be reported with all others; `objective`:
-    the user's function that trains, if one does."""
+    """The experiment of a search-space file's mapping, overridden by the command line's dotted keys (`given`). `name`:
+    if the file has none; `doubts`: problems of the file's YAML, to be reported with all others; `objective`: the user's
+    function that trains, if one does."""
     problems = list(doubts)
-    file, file_search, file_baseline = written_parts(tree, problems)
-    line, line_search, line_baseline = written_parts(given, problems)
-    if OBJECTIVE in tree and objective is None:
-        problems.append(missing(recorded(tree[OBJECTIVE])))
-    done = resolve(file, line, objective.name if objective else None, problems)
-    search = search_config(file_search | line_search, problems)
-    baseline = baseline_of(done, file_baseline | line_baseline, problems)
-    description, source = (" ".join(str(tree.get(key) or "").split()) for key in ("description", "source"))
-    name = tree.get("name") or name
+    ours, line = written(file, problems), written(given, problems)
+    if OBJECTIVE in file and objective is None:
+        problems.append(missing(recorded(file[OBJECTIVE])))
+    tree = checked_tree(ours.keys, line.keys, objective.name if objective else None, problems)
+    search = search_config(ours.search | line.search, problems)
+    baseline = baseline_of(tree, ours.baseline | line.baseline, problems)
+    name = file.get("name") or name
     if not (isinstance(name, str) and names_folder(name)):
         right = f"a word without '/', of {LONGEST_NAME} bytes at most"
         problems.append(Problem("name", f"{name!r} is not a folder name", right))
     problems += [Problem(key, "a key of the file alone", "left out of --set") for key in TEXTS if key in given]
     if search.searcher == "grid":
         with gathering(problems):
-            Space(done.parameters).require_finite()
-    if problems:  # else parts are left out, so that whether they fit together cannot be checked
+            Space(tree.parameters).require_finite()
+    if problems:  # parts are left out, so that whether they fit together cannot be checked
         raise ConfigError(dict.fromkeys(problems))
-    experiment = Experiment(name, done.fixed, done.space(), baseline, search, description, source, objective=objective)
+    description, source = (" ".join(str(file.get(key) or "").split()) for key in ("description", "source"))
+    space = tree.space()
+    experiment = Experiment(name, tree.fixed, space, baseline, search, description, source, objective=objective)
     require_fitting(experiment)
     points = tuple(published_points(experiment)) if search.points else ()
     experiment = with_whole_grid(replace(experiment, points=points))
-    notes = [*done.notes, *notes_on(search), *notes_without_effect(experiment, done, line_search)]
-    if search.points and not points:
-        notes.append("search.points: the space holds none of the published curricula")
-    return replace(experiment, notes=(*notes, *never_models(experiment)))
+    return replace(experiment, notes=tuple(notes_on(experiment, tree, ours, line)))
 
 
-def search_config(flat: Flat, problems: list[Problem]) -> SearchConfig:
+def search_config(keys: Flat, problems: list[Problem]) -> SearchConfig:
     """The checked `search.*` keys. What is wrong is added to `problems`; then all keys have their defaults."""
     try:
-        return SearchConfig.model_validate(unflatten(flat) if "" not in flat else flat[""])
+        return SearchConfig.model_validate(keys[""] if "" in keys else unflatten(keys))
     except ValidationError as error:
         problems += problems_of(error, SEARCH_KEYS, "search.")
         return SearchConfig()
 
 
 def require_fitting(experiment: Experiment) -> None:
-    """Raises ConfigError where values do not go together, or with the data's task: of the baseline, and of draws from
-    both arms."""
+    """Raises ConfigError where values do not go together, or with the data's task: of the baseline and of draws."""
+    draws = (generator(0, "check", draw) for draw in range(CHECKED_DRAWS))
+    points = [plain_point(experiment, {}), *(experiment.space.sample(draw) for draw in draws)]
     task = cache(task_of)  # which asks every reader about a folder
-    space, plain = experiment.space, experiment.arms.shared_space
-    points = [plain_point(experiment, {})]
-    points += [space.sample(generator(0, "check", draw)) for draw in range(CHECKED_DRAWS)]
-    shared = [plain.sample(generator(0, "check plain", draw)) for draw in range(CHECKED_DRAWS)]
-    points += [plain_point(experiment, values) for values in shared]
     problems: list[Problem] = []
     for point in points:
         with gathering(problems):
@@ -243,14 +232,49 @@ def with_whole_grid(experiment: Experiment) -> Experiment:
     return replace(experiment, search=search.model_copy(update={"trials": endless.arms.total}))
 
 
-def notes_without_effect(experiment: Experiment, done: Resolution, search: Flat) -> list[str]:
-    """A note on those of the command line's keys that have no effect on the search, or on any of its trainings."""
-    of_search = idle(experiment.search)
-    unread = [key for name in search if (key := f"search.{name}") in of_search]
-    if given := [key for key in done.line if key not in done.left_out]:
+# -- what a user should know of a sound experiment ---------------------------------------------------------------------
+
+
+def notes_on(experiment: Experiment, tree: Tree, file: Written, line: Written) -> Iterator[str]:
+    """Notes on keys and settings that are allowed, and yet not what they seem."""
+    search = experiment.search
+    yield from (f"{key} is left out: {why}" for key, why in tree.left_out.items())
+    yield from rate_note(tree, named_rankers(file.keys))
+    if (reserved := search.resources.gpu) > 1:
+        yield f"search.resources.gpu: a trial computes on one GPU, so {reserved - 1:g} of its {reserved:g} stay idle"
+    if unread := keys_without_effect(experiment, tree, line):
+        yield f"without effect on this search: {with_needs(unread, NEEDS | SEARCH_NEEDS)}"
+    if search.points and not experiment.points:
+        yield "search.points: the space holds none of the published curricula"
+    trials, startup = experiment.arms.trials[CURRICULUM], startup_trials(experiment, CURRICULUM)
+    if search.searcher not in BY_CHANCE and 1 < trials <= startup:
+        after = f"{search.searcher} models the space after {counted(startup, 'trial')} of an arm"
+        all_random = f"so all {trials} of the curriculum arm are chosen at random"
+        yield f"search.searcher: {after} (search.startup_trials), {all_random}"
+
+
+def rate_note(tree: Tree, file_rankers: list[str]) -> list[str]:
+    """A note where the space's range of learning rates, meant for its own rankers, lacks the default of those that the
+    command line has put in their place."""
+    key = "training.lr"
+    if key not in tree.parameters or key in tree.line:
+        return []
+    low, high = min(tree.values(key)), max(tree.values(key))
+    usual = tree.fields[key].default
+    rates = {name: RANKERS[name].settings.default_lr or usual for name in tree.rankers if name not in file_rankers}
+    outside = [f"{name} has {rate:g}" for name, rate in rates.items() if not low <= rate <= high]
+    meant = f"keeps the space's range, {low:g} to {high:g}, which is for {', '.join(file_rankers)}"
+    return [f"{key} {meant}; by default {', '.join(outside)}"] if outside else []
+
+
+def keys_without_effect(experiment: Experiment, tree: Tree, line: Written) -> list[str]:
+    """Those of the command line's keys that have no effect on the search, or on any of its trainings."""
+    active = active_values(experiment.search, experiment.search)
+    unread = [f"search.{key}" for key in line.search if key not in active]
+    if given := [key for key in line.keys if key not in tree.left_out]:
         configs = (experiment.base, *representative(experiment))
         unread += without_effect(given, dict.fromkeys(key for config in configs for key in config.params))
-    return [f"without effect on this search: {with_needs(unread, NEEDS | SEARCH_NEEDS)}"] if unread else []
+    return unread
 
 
 def representative(experiment: Experiment) -> list[TrialConfig]:
@@ -258,15 +282,5 @@ def representative(experiment: Experiment) -> list[TrialConfig]:
     space, combinations = experiment.space, experiment.space.combinations()
     if combinations is not None and combinations <= FEW:
         return [experiment.config(point) for point in space.grid()]
-    draws = (generator(experiment.base.run.seed, "forecast", draw) for draw in range(DRAWS))
+    draws = (generator(experiment.base.run.seed, "forecast", draw) for draw in range(FEW))
     return [experiment.config(space.sample(draw)) for draw in draws]
-
-
-def never_models(experiment: Experiment) -> list[str]:
-    """A note if the curricula are too few for a searcher that models the space to begin."""
-    search, trials = experiment.search, experiment.arms.trials[CURRICULUM]
-    startup = startup_trials(experiment, CURRICULUM)
-    if search.searcher in BY_CHANCE or not 1 < trials <= startup:
-        return []
-    after = f"{search.searcher} models the space after {counted(startup, 'trial')} of an arm (search.startup_trials)"
-    return [f"search.searcher: {after}, so all {trials} of the curriculum arm are chosen at random"]

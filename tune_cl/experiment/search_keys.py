@@ -6,10 +6,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from trainables.config.keys import dotted_keys, flatten, one_of
+from trainables.config.keys import dotted_keys, one_of
 from trainables.core.errors import Problem
 from trainables.core.prose import counted
-from trainables.core.validation import ActiveIf, Section, active_values, needs, refusal
+from trainables.core.validation import ActiveIf, Section, needs, refusal
 from tune_cl.samplers import SEARCHERS
 from tune_cl.schedulers import SCHEDULERS
 
@@ -130,17 +130,3 @@ class SearchConfig(Section):
 
 SEARCH_KEYS = dotted_keys(SearchConfig, "search.")
 SEARCH_NEEDS = needs(SearchConfig, "search.")
-
-
-def notes_on(search: SearchConfig) -> list[str]:
-    """What the user should know about settings that are allowed."""
-    reserved = search.resources.gpu
-    if reserved <= 1:
-        return []
-    return [f"search.resources.gpu: a trial computes on one GPU, so {reserved - 1:g} of its {reserved:g} stay idle"]
-
-
-def idle(search: SearchConfig) -> list[str]:
-    """Keys of `search` that the others leave without effect."""
-    active = flatten(active_values(search, search), "search.")
-    return [key for key in SEARCH_KEYS if key not in active]

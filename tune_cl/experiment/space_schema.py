@@ -9,8 +9,8 @@ from pydantic import BaseModel
 from trainables.config.keys import RankerName, TrainingRun
 from trainables.core.validation import section_of
 from trainables.rankers import RANKERS
-from tune_cl.experiment.resolution import NEVER_OPENED, SHORT
 from tune_cl.experiment.search_keys import SearchConfig
+from tune_cl.experiment.tree import NEVER_OPENED, SHORT
 from tune_cl.space.parameters import KINDS
 from tune_cl.space.space_files import TEXTS
 

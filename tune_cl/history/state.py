@@ -15,7 +15,7 @@ from trainables.core.plugins import require_plugins
 from trainables.evaluation.metrics import dev_key
 from tune_cl.experiment.arms import CURRICULUM, PLAIN, Arm
 from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.load import from_yaml
+from tune_cl.experiment.load import from_yaml, recorded_experiment
 from tune_cl.history.events import (
     ArmPlanned,
     ConfirmationEvent,
@@ -330,7 +330,7 @@ def experiment_of(state: SearchState, objective: Objective | None = None) -> Exp
     """A search's experiment. `objective`: the function, for a search that trains by one; without it, only its record.
     Raises ConfigError for another function, and naming each plug-in that it needs and that is not loaded."""
     require_plugins(state.plugins, f"search '{state.name}'")
-    return from_yaml(state.yaml, objective)
+    return from_yaml(state.yaml, objective) if objective else recorded_experiment(state.yaml)
 
 
 def seedless(params: Mapping[str, Any]) -> Flat:

@@ -10,6 +10,7 @@ from typing import Any
 import ray
 
 from trainables.core.errors import ConfigError, Problem
+from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.search_keys import Resources, SearchConfig
 from tune_cl.process import stop_if_asked
 from tune_cl.ray.nodes import NodeCheck, alive_nodes
@@ -100,6 +101,12 @@ class Concurrency:
         self._read_at, self._capacity = -inf, 1
         self._holds = Capacity(need, say)
         self._check = NodeCheck(say) if cluster else None  # a local process has the same packages as the driver
+
+    @classmethod
+    def of(cls, experiment: Experiment, address: str | None, say: Callable[[str], None]) -> Concurrency:
+        """That of a search's trainings, on the cluster at the address or here."""
+        search, on_cpu = experiment.search, experiment.base.run.on_cpu
+        return cls(search.resources, search.max_concurrent, address is not None, say, on_cpu)
 
     def __call__(self) -> int:
         if time.monotonic() - self._read_at >= READ_SECONDS:

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trainables.core.prose import counted
+from trainables.core.prose import counted, short
 from trainables.evaluation.metrics import in_words
 from tune_cl.experiment.arms import CURRICULUM, PLAIN
 from tune_cl.report.wording import NONE, interval_words, number, p_value, signed
 from tune_cl.results import Effects, SearchResult, Tested, Trial, Verdict
 from tune_cl.search.remarks import in_sentences
-from tune_cl.space.space import short
 from tune_cl.space.wording import (
     CAUTION,
     DEFAULT,

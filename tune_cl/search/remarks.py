@@ -12,7 +12,7 @@ from typing import Any
 from trainables.config.keys import TrainingRun
 from trainables.config.objective import AnyRun
 from trainables.core.errors import ConfigError
-from trainables.core.prose import counted
+from trainables.core.prose import counted, short
 from trainables.curriculum.scoring import CONSTANT
 from tune_cl.experiment.arms import ARMS, CURRICULUM, PLAIN
 from tune_cl.experiment.experiment import Experiment
@@ -20,7 +20,6 @@ from tune_cl.history.state import RAN_TO_THE_END, Dev, SearchState, TrialState
 from tune_cl.results import Remark
 from tune_cl.schedulers.scheduler import curriculum_ends
 from tune_cl.space.parameters import Parameter
-from tune_cl.space.space import short
 from tune_cl.space.wording import below_label_free, label_free_of, label_free_rows, setting
 
 AT_AN_END = 0.05  # of a continuous range, on its scale: the part on either side that counts as its end

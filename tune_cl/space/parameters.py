@@ -37,7 +37,7 @@ class Parameter:
             return "loguniform" if self.distribution.log else "uniform"
         return "int" if isinstance(self.distribution, IntDistribution) else "choice"
 
-    @property
+    @cached_property
     def is_number(self) -> bool:
         """Whether it is a range of numbers rather than a choice."""
         return self.kind != "choice"
@@ -57,16 +57,17 @@ class Parameter:
 
     def draw(self, rng: np.random.Generator) -> Any:
         """A random value: uniform, for loguniform in its logarithm."""
-        values = self.values()
-        if values is not None:
-            return values[int(rng.integers(len(values)))]
+        if self.kind == "choice":
+            return self.ends[int(rng.integers(len(self.ends)))]
         low, high = self.ends
+        if self.kind == "int":
+            return low + int(rng.integers(high - low + 1))
         if self.kind == "uniform":
             return float(rng.uniform(low, high))
         logarithm = rng.uniform(math.log(low), math.log(high))
         return min(max(math.exp(logarithm), low), high)
 
-    @property
+    @cached_property
     def parts(self) -> int:
         """How many parts there are to cover: the options of a choice, a few stretches of a range."""
         values = self.values()
@@ -124,32 +125,29 @@ def choice(*options: Any, when: Condition | None = None) -> Parameter:
 def parameter_of(key: str, tree: Mapping[str, Any]) -> Parameter:
     """The range that a mapping in a space file describes. Raises ConfigError with every problem of `key`."""
     kinds = [kind for kind in KINDS if kind in tree]
-    known = (*KINDS, "when")
-    unknown = [str(name) for name in tree if name not in known]
-    problems = [Problem(key, f"unknown kind of range '{name}'", nearest(name, known)) for name in unknown]
+    unknown = [str(name) for name in tree if name not in (*KINDS, "when")]
+    problems = [Problem(key, f"unknown kind of range '{name}'", nearest(name, (*KINDS, "when"))) for name in unknown]
     if unknown and (right := in_our_words(tree)):
         problems = [Problem(key, f"{' and '.join(unknown)} make no range here", right)]
     if len(kinds) > 1 or not (kinds or problems):
-        wrong = f"{' and '.join(kinds)} at once" if kinds else "no range given"
-        problems.append(Problem(key, wrong, SYNTAX))
+        problems.append(Problem(key, " and ".join(kinds) + " at once" if kinds else "no range given", SYNTAX))
     when = tree.get("when", {})
     if isinstance(when, Mapping):
         when = condition(when)
-        empty = [other for other, values in when.items() if not values]
-        never = "no values, so the key never exists"
-        problems += [Problem(f"{key}.when.{other}", never, "a value, or [values]") for other in empty]
+        never = [other for other, values in when.items() if not values]
+        problems += [Problem(f"{key}.when.{other}", "no values: the key never exists", "[values]") for other in never]
     else:
         problems.append(Problem(f"{key}.when", f"{when!r} is not a condition", "{other.key: value or [values]}"))
-    distribution = None
+    distributions = []
     for kind in kinds:
         try:
-            distribution = distribution_of(kind, tree[kind])
+            distributions.append(distribution_of(kind, tree[kind]))
         except ValueError as error:
-            wrong, _, right = str(error).partition("; ")
-            problems.append(Problem(f"{key}.{kind}", wrong, right))
-    if problems or distribution is None:
+            ends = "[a value, ...]" if kind == "choice" else "[lowest, highest]"
+            problems.append(Problem(f"{key}.{kind}", str(error).rstrip("."), f"{{{kind}: {ends}}}"))
+    if problems:
         raise ConfigError(problems)
-    return Parameter(distribution, when)
+    return Parameter(distributions[0], when)
 
 
 def condition(when: Mapping[str, Any], prefix: str = "") -> dict[str, tuple[Any, ...]]:
@@ -158,42 +156,36 @@ def condition(when: Mapping[str, Any], prefix: str = "") -> dict[str, tuple[Any,
     for name, value in when.items():
         if isinstance(value, Mapping) and value:
             flat |= condition(value, f"{prefix}{name}.")
-        elif isinstance(value, Mapping | list):
-            flat[f"{prefix}{name}"] = tuple(value)
         else:
-            flat[f"{prefix}{name}"] = (value,)
+            flat[f"{prefix}{name}"] = tuple(value) if isinstance(value, Mapping | list) else (value,)
     return flat
 
 
 def distribution_of(kind: str, values: Any) -> BaseDistribution:
-    """Raises ValueError, `wrong; right`, for values that make no range."""
+    """Raises ValueError, partly Optuna's own, for values that make no range."""
     if kind == "choice":
         if not isinstance(values, list) or not values:
-            raise ValueError("no values to choose from; {choice: [a value, ...]}")
+            raise ValueError("no values to choose from")
         return choice(*values).distribution
     pair = [number_of(value) for value in values] if isinstance(values, list) else []
-    if len(pair) != 2 or None in pair:
-        raise ValueError(f"{values!r} is not a pair of numbers; {{{kind}: [lowest, highest]}}")
-    low, high = pair[0] or 0, pair[1] or 0
-    if low >= high:
-        raise ValueError(f"{low:g} is not below {high:g}; [lowest, highest]; a single value needs no range")
-    if kind == "loguniform" and low <= 0:
-        raise ValueError(f"{low:g} has no logarithm; a lowest value above 0")
-    if kind == "int":
-        if low != int(low) or high != int(high):
-            raise ValueError(f"{values!r} are not whole numbers; whole numbers, or {{uniform: [a, b]}}")
-        return IntDistribution(int(low), int(high))
-    return FloatDistribution(low, high, log=kind == "loguniform")
+    if len(pair) != 2:
+        raise ValueError(f"{values!r} is not a pair of numbers")
+    if kind != "int":
+        return FloatDistribution(*pair, log=kind == "loguniform")
+    low, high = map(int, pair)
+    if [low, high] != pair:
+        raise ValueError(f"{values!r} are not whole numbers; {{uniform: [a, b]}} draws fractions")
+    return IntDistribution(low, high)
 
 
-def number_of(value: Any) -> float | None:
-    """A finite number, also one in quotation marks; None for anything else."""
+def number_of(value: Any) -> float:
+    """A finite number, also one in quotation marks. Raises ValueError for anything else."""
     try:
         number = math.nan if isinstance(value, bool | None) else float(value)
     except (TypeError, ValueError, OverflowError):
-        return None
+        number = math.nan
     if not math.isfinite(number):
-        return None
+        raise ValueError(f"{value!r} is not a finite number")
     return value if isinstance(value, int) else number
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from optuna.trial import BaseTrial
 
 Flat = dict[str, Any]  # dotted key -> value
+ABSENT = object()
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,11 @@ class Space:
 
     def exists(self, key: str, point: Mapping[str, Any]) -> bool:
         """Whether the parameter exists beside the values chosen so far."""
-        values = {**self.fixed, **point}
-        when = self.parameters[key].when
-        return all(other in values and values[other] in allowed for other, allowed in when.items())
+        for other, allowed in self.parameters[key].when.items():
+            value = point[other] if other in point else self.fixed.get(other, ABSENT)
+            if value not in allowed:
+                return False
+        return True
 
     def fill(self, value_of: Callable[[str, Parameter], Any], given: Mapping[str, Any] | None = None) -> Flat:
         """Values of the parameters that exist, each from `value_of` unless `given`. All given keys are kept."""
@@ -48,7 +51,7 @@ class Space:
         for key, parameter in self.parameters.items():
             if key in given:
                 point[key] = given[key]
-            elif self.exists(key, point):
+            elif not parameter.when or self.exists(key, point):
                 point[key] = value_of(key, parameter)
         return point
 
@@ -118,11 +121,13 @@ class Space:
             return None
         deciding = {other for parameter in self.parameters.values() for other in parameter.when}
         sizes = {key: len(parameter.values() or ()) for key, parameter in self.parameters.items()}
+        always = [key for key, parameter in self.parameters.items() if not parameter.when and key not in deciding]
+        sometimes = [key for key, parameter in self.parameters.items() if parameter.when and key not in deciding]
         branches = Space({key: self.parameters[key] for key in self.parameters if key in deciding}, self.fixed)
-        return sum(
-            prod(size for key, size in sizes.items() if key not in deciding and self.exists(key, point))
-            for point in branches.grid()
-        )
+        total = 0
+        for point in branches.grid():
+            total += prod([sizes[key] for key in sometimes if self.exists(key, point)])
+        return total * prod([sizes[key] for key in always])
 
 
 def in_order(parameters: Mapping[str, Parameter]) -> dict[str, Parameter]:
@@ -130,19 +135,16 @@ def in_order(parameters: Mapping[str, Parameter]) -> dict[str, Parameter]:
     ordered: dict[str, Parameter] = {}
     waiting = dict(parameters)
     while waiting:
-        ready = next((key for key, parameter in waiting.items() if not parameter.when.keys() & waiting.keys()), None)
-        if ready is None:
+        for key, parameter in waiting.items():
+            if not parameter.when.keys() & waiting.keys():
+                ordered[key] = waiting.pop(key)
+                break
+        else:
             wrong = f"conditions run in a circle: {', '.join(waiting)}"
             raise ConfigError(Problem(f"{next(iter(waiting))}.when", wrong, "conditions that do not lead back"))
-        ordered[ready] = waiting.pop(ready)
     return ordered
 
 
 def identity(point: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
     """Equal for equal points, whatever their order."""
     return tuple(sorted(point.items()))
-
-
-def short(value: Any) -> str:
-    """A parameter's value in the name of a configuration."""
-    return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import yaml
-from yaml.composer import ComposerError
 from yaml.constructor import ConstructorError
 
 from search_spaces import SPACES
@@ -26,16 +25,9 @@ INVISIBLE = re.compile("[\u00a0\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2064\ufe
 
 class Loader(yaml.SafeLoader):
     """Safe YAML with the scalars of YAML 1.2 and JSON: 1e-3 is a number, yes and no are texts. What YAML 1.1 reads as
-    another number than it looks like, 1:30 and 010, is refused, and so are aliases."""
+    another number than it looks like, 1:30 and 010, is refused."""
 
     yaml_implicit_resolvers: ClassVar[dict[Any, Any]] = {}
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
-            event = self.get_event()
-            wrong, right = f"alias *{event.anchor} is not followed", "the value written out"
-            raise ComposerError(None, None, wrong, event.start_mark, right)
-        return super().compose_node(parent, index)
 
 
 class Dumper(yaml.SafeDumper):
@@ -114,27 +106,41 @@ def parsed(text: str, location: str) -> tuple[Any, list[Problem]]:
     raise ConfigError([*problems, Problem(f"{location}:{line}", wrong, right)]) from None
 
 
-def doubts(node: yaml.Node | None, location: str) -> list[Problem]:
-    """Problems of keys that a mapping holds twice, of which PyYAML would keep the last, and of invisible characters."""
-    if isinstance(node, yaml.ScalarNode) and (hidden := INVISIBLE.search(node.value)):
-        name = unicodedata.name(hidden[0], "a control character").lower()
-        wrong = f"holds an invisible character, U+{ord(hidden[0]):04X} ({name})"
-        return [Problem(f"{location}:{node.start_mark.line + 1}", wrong, "the line typed anew")]
-    if isinstance(node, yaml.SequenceNode):
-        return [problem for item in node.value for problem in doubts(item, location)]
-    if not isinstance(node, yaml.MappingNode):
-        return []
-    problems, lines = [], {}
-    for key, value in node.value:
-        problems += doubts(key, location)
-        problems += [] if key.value in TEXTS else doubts(value, location)
-        if not isinstance(key, yaml.ScalarNode):  # refused when the value is constructed
+def doubts(root: yaml.Node | None, location: str) -> list[Problem]:
+    """Problems of keys that a mapping holds twice, of which PyYAML would keep the last, and of invisible characters.
+    Raises ConfigError for aliases, which are not followed."""
+    problems: list[Problem] = []
+    aliases: list[Problem] = []
+    waiting = [] if root is None else [(root, root.start_mark.line)]
+    seen: set[int] = set()
+    while waiting:
+        node, above = waiting.pop()
+        if id(node) in seen:
+            aliases.append(Problem(f"{location}:{above + 1}", "an alias is not followed", "the value written out"))
             continue
-        line = key.start_mark.line + 1
-        if key.value in lines:
-            wrong = f"key '{key.value}' stands on line {lines[key.value]} already"
-            problems.append(Problem(f"{location}:{line}", wrong, "each key once"))
-        lines[key.value] = line
+        seen.add(id(node))
+        line = node.start_mark.line
+        if isinstance(node, yaml.ScalarNode) and (hidden := INVISIBLE.search(node.value)):
+            name = unicodedata.name(hidden[0], "a control character").lower()
+            wrong = f"holds an invisible character, U+{ord(hidden[0]):04X} ({name})"
+            problems.append(Problem(f"{location}:{line + 1}", wrong, "the line typed anew"))
+        elif isinstance(node, yaml.SequenceNode):
+            waiting += [(item, line) for item in reversed(node.value)]
+        elif isinstance(node, yaml.MappingNode):
+            lines: dict[str, int] = {}
+            for key, value in reversed(node.value):  # the last to wait is the next
+                if key.value not in TEXTS:
+                    waiting.append((value, key.start_mark.line))
+                waiting.append((key, key.start_mark.line))
+            for key, _ in node.value:
+                at = key.start_mark.line
+                if isinstance(key, yaml.ScalarNode):  # others are refused when the value is constructed
+                    if key.value in lines:
+                        wrong = f"key '{key.value}' stands on line {lines[key.value] + 1} already"
+                        problems.append(Problem(f"{location}:{at + 1}", wrong, "each key once"))
+                    lines[key.value] = at
+    if aliases:
+        raise ConfigError([*problems, *aliases])
     return problems
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from trainables.core.prose import short
 from trainables.evaluation.metrics import in_words
 from tune_cl.results import PLAIN_TRAINING as PLAIN_TRAINING
 from tune_cl.results import LabelFree
-from tune_cl.space.space import short
 
 _CURRICULUM = ("pacing", "n", "scoring", "weighting", "m", "subset", "objective_switch", "switch", "anti")
 FIRST = ("ranker.name", *(f"curriculum.{key}" for key in _CURRICULUM))
