@@ -117,7 +117,7 @@ NOTES: list[tuple[str, list[str], dict[str, Any], list[str]]] = [
     ("everything", ["training.lr=0.005"], {"ranker": "knrm"}, ["ranker.model is left out"]),
     ("everything", [], {"ranker": "knrm"}, ["ranker.model is left out", "training.lr keeps the space's range"]),
     (OPEN, ["search.reduction_factor=4"], {}, ["without effect on this search: search.reduction_factor (needs"]),
-    (OPEN, ["training.margin=3"], {}, ["without effect on this search: training.margin (needs loss hinge)"]),
+    (OPEN, ["training.margin=3"], {}, ["without effect on this search: training.margin (needs loss hinge"]),
     (OPEN, ["training.margin=3", "training.loss=hinge"], {}, []),
     ("quickstart", ["search.trials=10", "search.startup_trials=8"], {}, ["search.searcher: tpe models the space"]),
 ]  # fmt: skip

@@ -273,7 +273,7 @@ def check_condition(tree: Tree, key: str, keys: Flat) -> None:
         if other in tree.left_out:
             return tree.leave_out(key, f"it exists only with {other}")
         if other not in tree.fields:
-            raise ConfigError(unknown_key(place, other, [f"{key}.when.{name}" for name in tree.fields]))
+            raise ConfigError(replace(unknown_key(other, shown(options), tree.fields), location=place))
         opened = tree.parameters.get(other)
         if other in keys and other not in tree.fixed and opened is None:
             continue  # its own problem is reported
