@@ -111,7 +111,7 @@ def test_a_step_is_measured_where_trials_train(check: Check) -> None:
 def test_a_trial_has_the_threads_of_its_cores_as_far_as_there_are_any(
     cpu: float, threads: int, check: Check, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: range(8))
     check(f"search.resources.cpu={cpu}")
     assert {threads for _, threads in check.on} == {threads}
 

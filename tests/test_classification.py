@@ -216,11 +216,11 @@ def test_everything_that_does_not_fit_is_named_with_its_fix() -> None:
 def test_metric_and_loss_follow_the_data_unless_given(tmp_path: Path) -> None:
     pairs = str(pair_folder(tmp_path))
     plain = build("plain", {"data": pairs}, {})
-    assert (plain.metric, plain.base.run.training.loss) == ("accuracy", "cross_entropy")
+    assert (plain.base.run.metric, plain.base.run.training.loss) == ("accuracy", "cross_entropy")
     assert build("hinge", {"data": pairs, "training": {"loss": "hinge"}}, {}).base.run.training.loss == "hinge"
     space = {"metric": "map", "training": {"loss": {"choice": ["pairwise", "hinge"]}}}
     over = build("over", space, {"data.source": pairs})
-    assert (over.metric, over.base.run.training.loss) == ("accuracy", "cross_entropy")
+    assert (over.base.run.metric, over.base.run.training.loss) == ("accuracy", "cross_entropy")
     assert [note.partition(":")[0] for note in over.notes] == ["metric is left out", "training.loss is left out"]
     with pytest.raises(ConfigError, match="'map' judges rankings"):
         build("fixed", {"data": pairs, "metric": "map"}, {})

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from trainables.config.function import Objective
-from trainables.config.keys import TrainingRun, ranker_fields, unflatten, validated
+from trainables.config.keys import DEFAULT_RANKER, TrainingRun, ranker_fields, unflatten, validated
 from trainables.config.objective import OBJECTIVE, AnyRun, validated_objective
 from tune_cl.experiment.arms import Arms, arms_of
 from tune_cl.experiment.search_keys import SearchConfig
@@ -125,13 +125,13 @@ class Experiment:
 
 def training_of(experiment: Experiment, point: Mapping[str, Any]) -> AnyRun:
     """The training with these values of the parameters. Raises ConfigError if they do not go together."""
-    flat = {**experiment.fixed, **point}
+    flat = {"ranker.name": DEFAULT_RANKER, **experiment.fixed, **point}
     if experiment.objective is not None:
         return validated_objective({OBJECTIVE: experiment.objective.name, **flat})
-    if "ranker.name" in flat:  # fixed keys of the space's other rankers stay out
-        of_ranker = ranker_fields(flat["ranker.name"])
-        flat = {key: value for key, value in flat.items() if not key.startswith("ranker.") or key in of_ranker}
-    return validated(unflatten(flat))
+    of_ranker = ranker_fields(flat["ranker.name"])  # keys of the space's other rankers stay out
+    return validated(
+        unflatten({key: value for key, value in flat.items() if not key.startswith("ranker.") or key in of_ranker})
+    )
 
 
 def base_ranker(experiment: Experiment) -> TrainingRun:
