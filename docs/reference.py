@@ -24,7 +24,8 @@ from trainables.rankers import RANKERS
 from trainables.rankers.settings import WordSettings
 from trainables.training.losses import LOSSES
 from tune_cl.api.listing import kinds
-from tune_cl.cli.usage import COMMANDS, GROUP
+from tune_cl.cli.commands import FOR_ALL, FUNCTIONS, GROUP
+from tune_cl.cli.commands import command as made
 from tune_cl.experiment.load import load_experiment
 from tune_cl.experiment.search_keys import SEARCH_KEYS, SEARCH_NEEDS
 from tune_cl.experiment.space_schema import space_schema
@@ -94,7 +95,7 @@ def main() -> None:
 
 def written(page: str) -> str:
     """A page with its tables as the code has them."""
-    return MADE.sub(lambda found: f"{found[1]}\n{TABLES[found[2]]()}\n{found[3]}", page)
+    return MADE.sub(lambda part: f"{part[1]}\n{TABLES[part[2]]()}\n{part[3]}", page)
 
 
 def schema() -> str:
@@ -116,14 +117,19 @@ def keys(sections: tuple[str, ...]) -> str:
     """The keys of some sections; `ranker.*` but `ranker.name` have a table of their own."""
     needed = NEEDS | SEARCH_NEEDS
     fields = {key: field for key, field in (configuration_fields(()) | SEARCH_KEYS).items() if key.startswith(sections)}
-    rows = ([*_key(key, fields[key]), needed.get(key, "")] for key in _in_order(fields))
+    rows = ([*_key(key, fields[key]), _needs(needed.get(key, ""))] for key in _in_order(fields))
     return table(["key", "default", "values", "meaning", "needs"], rows)
+
+
+def _needs(words: str) -> str:
+    """The condition of a key; most keys are for rankers over texts."""
+    return words.replace(", and a ranker over texts", "").replace("a ranker over texts", "*texts*")
 
 
 def _in_order(keys: Iterable[str]) -> list[str]:
     """Keys with those that most people set first."""
-    known = dict.fromkeys(keys)
-    return [*(key for key in FIRST if key in known), *(key for key in known if key not in FIRST)]
+    distinct = dict.fromkeys(keys)
+    return [*(key for key in FIRST if key in distinct), *(key for key in distinct if key not in FIRST)]
 
 
 def _key(key: str, field: FieldInfo) -> list[str]:
@@ -141,7 +147,7 @@ def _values(field: FieldInfo) -> str:
 
 
 def _meaning(key: str, field: FieldInfo) -> str:
-    words = KEY.sub(lambda found: f"`{found[0]}`", field.description or "")
+    words = KEY.sub(lambda key: f"`{key[0]}`", field.description or "")
     return f"{words} ([more]({MORE[key]}))" if key in MORE else words
 
 
@@ -159,8 +165,8 @@ def ranker_keys() -> str:
         for name in RANKERS:
             if field := ranker_fields(name).get(key):
                 rows.setdefault(tuple(_key(key, field)), []).append(name)
-    found = ([*row, _who(names)] for row, names in rows.items())
-    return table(["key", "default", "values", "meaning", "rankers"], found)
+    filled = ([*row, _who(names)] for row, names in rows.items())
+    return table(["key", "default", "values", "meaning", "rankers"], filled)
 
 
 def _who(names: list[str]) -> str:
@@ -180,8 +186,8 @@ def spaces() -> str:
         question = next(text for text in SENTENCE.findall(head) if text.endswith("?")).strip()
         data = experiment.fixed.get("data.source", "yours")
         trials, at_most = experiment.arms.total, experiment.arms.total * experiment.base.run.training.max_iterations
-        told = [question, ", ".join(experiment.values("ranker.name")), data, f"{trials}", f"{at_most}", MINUTES[name]]
-        rows.append([f"`{name}`", *told])
+        cells = [question, ", ".join(experiment.values("ranker.name")), data, f"{trials}", f"{at_most}", MINUTES[name]]
+        rows.append([f"`{name}`", *cells])
     return table(["space", "question", "ranker", "data", "trials", "iterations at most", "minutes"], rows)
 
 
@@ -233,21 +239,23 @@ def _code(names: Iterable[str]) -> str:
 # --- Commands.
 
 
+COMMANDS = {name: made(name) for name in FUNCTIONS}
+
+
 def parameters(name: str) -> list[tuple[str, str]]:
-    """Each argument and option of a command, and what it means."""
+    """Each argument and option of a command, and what it means; those of all commands left out."""
     context = COMMANDS[name].make_context(f"tune-cl {name}", [], resilient_parsing=True)
-    records = [parameter.get_help_record(context) for parameter in COMMANDS[name].params]
-    rows = []
-    for argument, words in records:
-        shown = argument if argument.startswith("-") else argument.partition(" <")[0].upper()
-        words = words.replace("  [required]", "").replace("  [", " [")
-        rows.append((f"`{shown}`", KEY.sub(lambda found: f"`{found[0]}`", words)))
-    return rows
+    records = [one.get_help_record(context) for one in COMMANDS[name].params if one not in FOR_ALL]
+    return [_row(*record) for record in records if record]
+
+
+def _row(argument: str, words: str) -> tuple[str, str]:
+    return f"`{argument}`", KEY.sub(lambda key: f"`{key[0]}`", words.replace("  [", " ["))
 
 
 def command(name: str) -> str:
     """The heading of a command, what its function says, and its own arguments."""
-    summary, examples, *paragraphs = COMMANDS[name].help.split("\n\n")
+    summary, examples, *paragraphs = str(COMMANDS[name].help).split("\n\n")
     shown = examples.replace("\b", "").strip()
     own = [row for row in parameters(name) if row not in _shared()]
     text = [f"### tune-cl {name}", summary, f"```sh\n{shown}\n```"]
@@ -258,11 +266,9 @@ def command(name: str) -> str:
 def shared_options() -> str:
     """What several commands take."""
     rows = [[*row, ", ".join(names)] for row, names in _shared().items()]
-    every = GROUP.make_context("tune-cl", [], resilient_parsing=True)
-    for option in GROUP.params:
-        argument, words = option.get_help_record(every)
-        if option.name in ("json", "debug", "plugin"):
-            rows.append([f"`{argument}`", words, "all"])
+    for option in FOR_ALL:
+        record = option.get_help_record(GROUP.make_context("tune-cl", [], resilient_parsing=True))
+        rows.append([*_row(*record), "all"])
     return table(["option", "meaning", "commands"], rows)
 
 
@@ -284,8 +290,8 @@ def models() -> str:
     same: dict[tuple[str, ...], list[str]] = {}
     for kind, cells in TABLE.items():
         same.setdefault(cells, []).append(kind)
-    told = {cell: cell if cell in (EQUAL, NEW, OWN) else f"refused: {cell}" for cells in same for cell in cells}
-    rows = (["; ".join(kinds), *(told[cell] for cell in cells)] for cells, kinds in same.items())
+    words = {cell: cell if cell in (EQUAL, NEW, OWN) else f"refused: {cell}" for cells in same for cell in cells}
+    rows = (["; ".join(kinds), *(words[cell] for cell in cells)] for cells, kinds in same.items())
     return table(["model", *(f"`{ranker}`" for ranker in RANKERS)], rows)
 
 

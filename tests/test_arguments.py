@@ -107,14 +107,6 @@ def test_data_are_read_as_a_frame_is(name: str) -> None:
     assert tune_cl.instances(SOURCES[name]).equals(expected)
 
 
-def test_datasets_are_data() -> None:
-    datasets = pytest.importorskip("datasets")
-    expected = tune_cl.instances(pd.DataFrame(ROWS))
-    given = datasets.Dataset.from_list(ROWS)
-    for form in (given, given.to_iterable_dataset(), datasets.DatasetDict({"train": given})):
-        assert tune_cl.instances(form).equals(expected)
-
-
 def test_classes_of_a_dataset_say_what_is_relevant() -> None:
     datasets = pytest.importorskip("datasets")
     label = datasets.ClassLabel(names=["relevant", "not_relevant"])
@@ -183,11 +175,3 @@ def test_a_call_leaves_loggers_and_random_states_as_they_were() -> None:
         logging.getLogger("mlflow").setLevel(logging.ERROR)
     assert logging.getLogger("mlflow").level == logging.INFO
     assert (random.getstate(), np.random.get_state()[1].tolist()) == states
-
-
-@pytest.mark.parametrize("kind", ["bfloat16", "float32"])
-def test_difficulties_may_be_any_tensor(kind: str) -> None:
-    torch = pytest.importorskip("torch")
-    given = torch.tensor([3.0, 1.0, 2.0], dtype=getattr(torch, kind), requires_grad=True)
-    batches = [tune_cl.Curriculum(values, 10, seed=1).batch(0, 2).tolist() for values in (given, [3.0, 1.0, 2.0])]
-    assert batches[0] == batches[1]

@@ -12,8 +12,6 @@ from tests.support.console import Console
 from tests.support.data_folders import FORMS, trec_files, write_folder
 from tests.support.trec_folder import write_trec_folder
 from trainables.baselines.word_embeddings import best_threshold
-from trainables.data.columns import TextColumn
-from trainables.rankers import ranker_settings
 
 
 @pytest.fixture(autouse=True)
@@ -40,23 +38,6 @@ def test_the_document_of_each_setting(options: str, setting: str, points: int | 
         assert found["chosen"]["value"] == pytest.approx(found["metrics"]["map"])
     shown = console.call(f"baseline large sdm {options}").out
     assert f"{found['metrics']['map']:.4f}" in shown and found["run_file"] in shown
-
-
-def test_what_is_best_on_dev_can_be_seen_there(console: Console) -> None:
-    found = console.document("baseline large bm25 --tune --split dev")
-    assert found["metrics"]["map"] == pytest.approx(found["chosen"]["value"])
-    assert Path("large.bm25.tuned.dev.run.txt").is_file()
-    assert any(note.startswith("--tune") for note in console.notes("baseline large bm25 --tune --split dev"))
-
-
-def test_embedding_takes_the_vectors_that_ranker_embedding_has_and_nothing_to_tune(console: Console) -> None:
-    untrained = ranker_settings({"name": "embedding"}).model_dump()
-    assert untrained["word2vec"] == "skipgram"  # cbow vectors of a small collection lie close together
-    plain, tuned = (console.document(f"baseline large embedding {option}") for option in ("", "--tune"))
-    assert plain["params"] == {key: untrained[key] for key in ("vectors", "vector_size", "word2vec")}
-    assert console.document("baseline large embedding --set ranker.name=conv_knrm")["params"]["word2vec"] == "cbow"
-    assert tuned | {"seconds": 0} == plain | {"seconds": 0}
-    assert any("tune" in note for note in console.notes("baseline large embedding --tune"))
 
 
 def test_pairs_are_classified_by_the_threshold_that_is_best_on_dev(console: Console) -> None:
@@ -94,26 +75,6 @@ def test_retrieval_ranks_documents_that_are_no_candidates(console: Console) -> N
     found = console.document(f"{options} --retrieve")
     assert (found["ranked"], found["metrics"]["mrr@10"]) == ("collection", 0.5)
     assert [line.split()[2] for line in Path("run.txt").read_text().splitlines()] == ["d4", "d1", "d4", "d2"]
-
-
-@pytest.mark.parametrize("more", ["", "--retrieve", "--set data.candidates=qrels"])
-def test_a_collection_is_searched_where_a_judged_document_has_no_text(more: str, console: Console) -> None:
-    """Such a judgment is also accepted beside the run that the data has, which every other command reads."""
-    with Path("small/qrels.test.txt").open("a") as qrels:
-        qrels.write("test-a 0 gone 1\n")
-    assert console.document(f"baseline small bm25 {more}")["queries"] == 2
-
-
-@pytest.mark.parametrize(("name", "ranked"), [("bm25", "collection"), ("embedding", "candidates")])
-def test_where_candidates_were_retrieved_the_collection_is_ranked(
-    name: str, ranked: str, console: Console, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def search(documents: TextColumn, queries: dict[str, list[str]], *_: object) -> dict:
-        return dict.fromkeys(queries, (np.array([0, 1]), np.array([1, 0]), np.array([1.0, 2.0])))
-
-    monkeypatch.setattr("trainables.data.assembly.retrieve", search)
-    given = f"baseline small {name} --set data.candidates=bm25 --set ranker.vector_size=8"
-    assert console.document(given)["ranked"] == ranked
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import tune_cl
 from tests.support.builders import tiny_data
 from tests.support.trec_folder import write_trec_folder
 from trainables.baselines import BASELINES, load_baseline
-from trainables.baselines.label_free import GIVEN_RUN, NOTHING, OVER_WORDS, VECTORS, label_free
+from trainables.baselines.label_free import GIVEN_RUN, VECTORS, label_free
 from trainables.baselines.lexical import Baseline, Bm25Baseline, Sdm, terms
 from trainables.baselines.ranking import first_ranks, grid_best, rank
 from trainables.config.keys import TrainingRun
@@ -131,31 +131,6 @@ def assert_best_of_all(baseline: Baseline, name: str, params: dict[str, float]) 
     assert start == len(scores)
 
 
-def test_ranking_query_by_query_gives_what_ranking_at_once_gives(monkeypatch: pytest.MonkeyPatch) -> None:
-    data = data_of(["cat", "dog cat", "bird"], ["cat", "cat dog", "dog bird dog"], [[0, 1, 0], [1, 0, 1], [0, 0, 1]])
-    baseline = Bm25Baseline(data, run_of(data={"top_k": 2}), ["test"], collection=True)
-    split, scores = rank(baseline, "test", baseline.defaults())
-    chosen = grid_best(baseline, "test")
-    monkeypatch.setattr("trainables.baselines.lexical.CELLS", 1)
-    parts, parts_scores = rank(baseline, "test", baseline.defaults())
-    optional = {"given", "teacher", "judged_document"}
-    columns = [column.name for column in fields(split) if column.name not in optional]
-    assert {getattr(parts, name) for name in optional} == {None}
-    assert all(np.array_equal(getattr(parts, name), getattr(split, name), equal_nan=True) for name in columns)
-    assert np.array_equal(parts_scores, scores)
-    assert grid_best(baseline, "test") == chosen
-
-
-def test_documents_below_the_depth_count_as_not_retrieved() -> None:
-    data = data_of(["cat"], ["cat", "cat dog", "cat dog dog"], [[0, 0, 1]])
-    split, values = data.splits["test"], np.array([3.0, 2.0, 1.0])
-    assert Evaluator(split, data.document_ids)(values, ["map"])["map"] == pytest.approx([1 / 3])
-    assert Evaluator(split, data.document_ids, depth=2)(values, ["map"])["map"].tolist() == [0]
-    kept, first = first_ranks(split, values, data.document_ids, 2)
-    assert kept.document.tolist() == [0, 1] and first.tolist() == [3, 2]
-    assert Evaluator(kept, data.document_ids)(first, ["map"])["map"].tolist() == [0]
-
-
 def test_the_best_point_of_the_grid_is_chosen_and_the_first_of_equals(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ranking by length alone (b = 1) puts the short relevant document first; b = 0 the long one with more matches."""
     data = data_of(["cat"], ["cat", "cat cat dog dog dog dog dog dog", "dog"], [[1, 0, 0]])
@@ -200,13 +175,6 @@ def test_a_window_ends_after_eight_terms_and_counts_each_pair_of_positions() -> 
     unordered, ordered = sdm._windows(split, False), sdm._windows(split, True)
     assert dict(zip(unordered.candidate.tolist(), unordered.count.tolist(), strict=True)) == {0: 1, 2: 4}
     assert dict(zip(ordered.candidate.tolist(), ordered.count.tolist(), strict=True)) == {2: 1}
-
-
-def test_a_query_of_one_word_is_scored_by_the_word_whatever_the_weights() -> None:
-    data = data_of(["cat", "cat dog"], ["cat dog", "cat"])
-    values = scores("sdm", data, tw=0.0, ow=0.0, uw=0.0).reshape(2, 2)
-    np.testing.assert_array_equal(values[0], scores("bm25", data).reshape(2, 2)[0])
-    assert not values[1].any()
 
 
 @FEW
@@ -289,25 +257,6 @@ def test_word_vectors_count_where_a_ranker_has_them() -> None:
     text = TextSide(Tokens.of([[one], [two]]), Tokens.of([[one], [other], [two], [other]]), {}, {"vectors": table})
     found = label_free(data, OWN, "dev", text)
     assert found["label_free"] == {"label": VECTORS, "mean": 1.0} and found["first_stage"]["mean"] == 0.0
-
-
-@pytest.mark.parametrize("folder", ["ltr/mq2008", "pairs/sick"])
-def test_features_and_pairs_have_nothing_without_labels(folder: str, shared: Path) -> None:
-    data = load_data(DataConfig(source=str(shared / folder)))
-    assert label_free(data, TrainingRun(), "test") == NOTHING
-
-
-def test_a_given_run_has_the_value_of_trec_eval(shared: Path) -> None:
-    data = load_data(DataConfig(source=str(shared / "trec/semeval-cqa")), 2)
-    run = TrainingRun.model_validate(
-        {"data": {"source": "own"}, "evaluation": {"relevance_level": 2}, "metric": "mrr@10"}
-    )
-    found = label_free(data, run, "test")
-    assert found["first_stage"]["label"] == GIVEN_RUN
-    assert found["first_stage"]["mean"] == pytest.approx(0.6783, abs=5e-5), "of the data's README"
-    answers = load_data(DataConfig(source=str(shared / "answers/wikiqa")))
-    judged = label_free(answers, TrainingRun(), "dev")["first_stage"]
-    assert judged["label"] == OVER_WORDS, "of candidates that were judged"
 
 
 def test_a_baseline_from_python_gives_the_run_that_the_command_writes(tmp_path: Path) -> None:

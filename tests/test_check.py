@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from typing import Any
 
@@ -107,15 +106,6 @@ def test_a_step_is_measured_where_trials_train(check: Check) -> None:
     assert [device for device, _ in check.on] == ["cpu", "cuda", "cpu"]
 
 
-@pytest.mark.parametrize(("cpu", "threads"), [(0.5, 1), (1, 1), (2.9, 2), (8, 8), (64, 8)])
-def test_a_trial_has_the_threads_of_its_cores_as_far_as_there_are_any(
-    cpu: float, threads: int, check: Check, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: range(8))
-    check(f"search.resources.cpu={cpu}")
-    assert {threads for _, threads in check.on} == {threads}
-
-
 # -- the cost ------------------------------------------------------------------------------------------------------
 
 
@@ -135,15 +125,6 @@ def test_hours_bound_the_cost(
     told = check(*options)
     assert told["hours_at_most"] * 3600 == pytest.approx(seconds) and told["iterations_at_most"] == 180
     assert told["gpu_hours_at_most"] == pytest.approx(iterations / 3600 * 0.75 if "gpu" in str(options) else 0)
-
-
-def test_the_default_is_measured_and_a_note_says_what_else_decides_the_pace(check: Check) -> None:
-    told = check(*GRID)
-    assert [(run.ranker.name, run.curriculum.pacing) for run in check.measured] == [("conv_knrm", "none")]
-    assert told["trials"] == 8 and told["iterations_at_most"] == 160
-    assert told["seconds_per_iteration"] == 1 and told["hours_at_most"] * 3600 == pytest.approx(80)
-    opened, fixed = (check.notes(options) for options in ("", "--set ranker=knrm"))
-    assert [any(note.startswith("ranker.name: ") for note in notes) for notes in (opened, fixed)] == [True, False]
 
 
 def test_what_comes_before_the_first_trial_counts_for_time_and_gpus(check: Check) -> None:
@@ -179,21 +160,6 @@ def test_it_says_when_a_trial_is_judged(changed: list[str], judged: str, rungs: 
     assert (str(told["judged"]) in rows(told)["scheduler"]) == (judged != "None")
 
 
-def test_the_rows_say_what_a_search_will_do(check: Check) -> None:
-    told = check("curriculum.T=.2", "search={scheduler: asha, reduction_factor: 4}", "training.lr=0.001")
-    shown = rows(told)
-    assert "conv_knrm, knrm" in shown["trains"] and "map" in shown["trains"]
-    numbers = {name: [int(number) for number in re.findall(r"\d+", shown[name])] for name in ("searches", "trials")}
-    assert numbers == {"searches": [3, 1, 6], "trials": [8, 20]}, "keys, conditional, combinations; iterations"
-    assert told["arms"]["plain"]["trials"] == 2
-    opened = {"plain": ["ranker.name"], "curriculum": ["curriculum.pacing", "curriculum.n", "ranker.name"]}
-    assert {arm: told["arms"][arm]["opened"] for arm in opened} == opened
-    assert "1/4" in shown["scheduler"] and "1, 4, 16" in shown["scheduler"]
-    assert not shown.keys() & {"GPU", "pre-training", "teacher"}
-    for hours, time in ((2.0, "2.0 hours"), (1.99, "119 min"), (2 / 60, "2 min"), (119 / 3600, "119 s")):
-        assert time in rows(told | {"hours_at_most": hours})["time here"]
-
-
 def test_of_another_question_it_speaks_of_no_curriculum(check: Check) -> None:
     own = ["curriculum={pacing: none}", "training.loss=hinge", "training.margin={choice: [1, 2]}"]
     own += ["training.lr={loguniform: [.001, .1]}", "baseline={training.margin: 1}", "search.scheduler=asha"]
@@ -202,11 +168,3 @@ def test_of_another_question_it_speaks_of_no_curriculum(check: Check) -> None:
     assert "curricul" not in str(shown) and "plain training" not in str(shown)
     assert "training.margin 1" in shown["plain, default"] and "margin=1" in shown["plain trials"]
     assert told["plain"] == "margin=1" and not told["over_curricula"] and check()["over_curricula"]
-
-
-def test_the_baseline_has_values_of_all_opened_keys(check: Check) -> None:
-    told = check()
-    plain = {"curriculum.pacing": "none", "curriculum.weighting": "none", "ranker.name": "conv_knrm"}
-    assert told["baseline"] == plain | {"training.lr": pytest.approx(1e-3)}
-    other = check("baseline={ranker.name: knrm, curriculum.anti: true}")["baseline"]
-    assert (other["ranker.name"], other["curriculum.anti"]) == ("knrm", True)

@@ -5,7 +5,6 @@ What is refused is in test_bad_configuration.py.
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import subprocess
@@ -17,7 +16,6 @@ from typing import Any
 
 import pytest
 
-import tune_cl
 from tests.support.builders import tiny_data
 from tests.support.commands import ROOT
 from tests.support.console import SMALL_OPTIONS, Console
@@ -26,8 +24,9 @@ from tests.support.trec_folder import write_trec_folder
 from trainables.core.errors import DataError, Interrupted, Problem, WorkFailed
 from tune_cl.api import listing
 from tune_cl.cli import DONE, plain
+from tune_cl.cli.commands import FUNCTIONS, command
 from tune_cl.cli.texts import TEXTS
-from tune_cl.cli.usage import COMMANDS, parsed
+from tune_cl.cli.usage import parsed
 
 
 def raising(error: BaseException) -> Callable[[object], Any]:
@@ -68,7 +67,7 @@ def test_exit_statuses(
 def test_a_stopped_command_can_be_copied_and_shows_no_password(
     monkeypatch: pytest.MonkeyPatch, console: Console
 ) -> None:
-    monkeypatch.setattr("tune_cl.api.start.run", lambda *given, **more: raising(KeyboardInterrupt())(given))
+    monkeypatch.setattr("tune_cl.api.start.requested_experiment", lambda *_: raising(KeyboardInterrupt())(None))
     monkeypatch.setattr("shutil.which", str)
     told = console.call("run 'my space.yaml' --tracking-uri http://me:word@host:5000", status=130).err
     assert told.endswith(" tune-cl run 'my space.yaml' --tracking-uri http://***@host:5000\n")
@@ -108,22 +107,17 @@ def test_the_searches_of_a_storage_are_listed(tmp_path: Path, console: Console) 
 # -- arguments -----------------------------------------------------------------------------------------------------
 
 
-def test_every_command_has_a_text_and_help_with_examples_and_is_a_function(console: Console) -> None:
-    assert TEXTS.keys() == COMMANDS.keys()
-    for name, command in COMMANDS.items():
+def test_every_command_has_a_text_and_help_with_examples(console: Console) -> None:
+    assert TEXTS.keys() == FUNCTIONS.keys()
+    for name in FUNCTIONS:
         shown = console.call(f"{name} --help").out
         assert f"\n  tune-cl {name} " in shown and "--json" in shown and len(shown.split("\n\n")) > 3
-        assert all(parameter.help for parameter in command.params)
-    functions = {"run": tune_cl.run, "train": tune_cl.train, "baseline": tune_cl.baseline, "score": tune_cl.score}
-    functions |= {"evaluate": tune_cl.evaluate, "check": tune_cl.check, "data": tune_cl.data_facts}
-    for name, function in functions.items():
-        given = {parameter.name for parameter in COMMANDS[name].params}
-        assert given <= {*inspect.signature(function).parameters, "baseline"}, name
+        assert all(parameter.help for parameter in command(name).params), name
 
 
 def test_options_have_the_values_that_are_typed() -> None:
     given = parsed(["run", "--json", "q.yaml", "--trials", "7", "--set", "a=1", "--plugin", "p.py", "--set", "b=2"])
-    assert (given["space"], given["trials"], given["overrides"]) == ("q.yaml", 7, ["a=1", "b=2"])
+    assert (given["space"], given["trials"], given["overrides"]) == ("q.yaml", 7, ("a=1", "b=2"))
     assert given["storage"] == "./tune_cl_runs" and given["data"] is None
 
 
@@ -185,7 +179,7 @@ def test_help_is_there_at_once_and_versions_are_told(tmp_path: Path) -> None:
     assert subprocess.run([sys.executable, "-c", program], env=os.environ | {"PYTHONPATH": str(ROOT)}).returncode == 0
     assert time.monotonic() - began < 10  # on a busy machine
     shown = tune_cl_process(tmp_path, "--help").stdout.decode()
-    assert all(f"\n  {name} " in shown for name in COMMANDS)
+    assert all(f"\n  {name} " in shown for name in FUNCTIONS)
     shown = tune_cl_process(tmp_path, "--version").stdout.decode()
     assert all(word in shown for word in ("tune-cl ", "torch ", "ray ", "Python ", "CPU", "GPU"))
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.builders import tiny_data
 from tests.support.console import Console
 from tests.support.data_folders import FORMS, trec_files, write_folder
 from tests.support.loading import load
@@ -58,12 +57,6 @@ def test_counts_of_a_split(console: Console) -> None:
     assert told["splits"]["train"]["positives_not_candidates"] == 1
 
 
-def test_what_identifies_the_data_is_told(console: Console) -> None:
-    told = found(FORMS["letor"], console)
-    assert (told["documents"], told["features"], told["domains"]) == (9, 4, ["all"])
-    assert told["digest"] == load(Path("mine")).digest and told["form"] == "letor"
-
-
 def test_classes_are_counted_with_those_that_a_split_lacks(console: Console) -> None:
     files = dict(FORMS["sick"])
     files["SICK_trial.txt"] = "".join(
@@ -82,32 +75,12 @@ def test_shared_texts_differ_in_case_and_space_alone(console: Console) -> None:
     assert in_common(files, console) == {"train dev": (2, 3, 3), "train test": (0, 3, 3), "dev test": (0, 3, 3)}
 
 
-def test_an_example_has_its_best_and_its_worst_candidate(console: Console) -> None:
-    first, second = found(graded_files(), console)["examples"]["dev"]
-    assert (first["query"], second["query"]) == ("dev-a", "dev-b")
-    assert [tuple(one.values())[:3] for one in first["candidates"]] == [
-        ("d4", 2, "a cat and a dog"), ("d3", -1, "a bird flew"),
-    ]  # fmt: skip
-    assert [one["document"] for one in second["candidates"]] == ["d3"]
-
-
 # -- in words ------------------------------------------------------------------------------------------------------
 
 
 def shown(files: dict[str, str], console: Console) -> list[str]:
     write(files)
     return console.call("data mine").out.splitlines()
-
-
-@pytest.mark.parametrize("form", ["trec", "conversation", "letor", "sick"])
-def test_the_command_shows_what_json_holds(form: str, console: Console) -> None:
-    told, lines = found(FORMS[form], console), shown(FORMS[form], console)
-    assert set(told["examples"]) == set(told["splits"]) == {"train", "dev", "test"}
-    text = "\n".join(lines)
-    assert lines[0].startswith("mine: ") and str(told["documents"]) in lines[0] and len(lines) < 60
-    assert all(len(examples) == 2 for examples in told["examples"].values())
-    assert all(example["query"] in text for examples in told["examples"].values() for example in examples)
-    assert all(note in text for note in told["notes"])
 
 
 def cells(files: dict[str, str], console: Console) -> dict[str, list[str]]:
@@ -160,13 +133,6 @@ def test_dev_queries_that_are_training_queries_are_doubted(shared: Path) -> None
     same = data.splits | {"dev": replace(data.splits["train"])}
     told = doubted(replace(data, splits=same))
     assert f"{len(data.splits['train'])} of" in told and "dev" in told and "training queries" in told
-
-
-def test_candidates_that_are_all_relevant_are_doubted() -> None:
-    data = tiny_data()
-    train = data.splits["train"]
-    told = doubted(replace(data, splits=data.splits | {"train": replace(train, grade=np.ones_like(train.grade))}))
-    assert "train" in told and "below 1" in told
 
 
 def test_few_test_queries_are_told_with_what_they_could_show(shared: Path) -> None:

@@ -12,7 +12,8 @@ import pytest
 from benchmarks import papers
 from trainables.config.keys import configuration_fields, ranker_fields
 from trainables.rankers import RANKERS
-from tune_cl.cli.usage import COMMANDS, parsed
+from tune_cl.cli.commands import FUNCTIONS
+from tune_cl.cli.usage import parsed
 from tune_cl.experiment.search_keys import SEARCH_KEYS
 from tune_cl.space.space_files import find_space
 
@@ -49,7 +50,7 @@ def test_what_a_page_names_is_there(page: Path) -> None:
         assert [path for path in there if not path.is_relative_to(ROOT / "docs")] == []
     for line in commands(text) if page.name != "CHANGELOG.md" else []:  # which names what was
         name, *arguments = shlex.split(line, comments=True)[1:]
-        assert name in COMMANDS, line
+        assert name in FUNCTIONS, line
         options = parsed([name, *arguments])
         assert {setting.partition("=")[0] for setting in options.get("overrides") or ()} <= KEYS, line
         space = options.get("space") or ""

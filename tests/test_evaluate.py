@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,8 @@ from tests.support.trec_cases import write_qrels
 from trainables.core.errors import ConfigError, DataError
 from trainables.evaluation.metrics import METRICS, parse_measures
 from trainables.evaluation.reported import reported_values
-from trainables.evaluation.runs import USUAL, evaluate
 from trainables.evaluation.trec_files import read_qrels, read_run
+from tune_cl.api.evaluate import USUAL, evaluate
 from tune_cl.cli.texts import evaluate_text
 
 # As the README files of the data give them.
@@ -49,7 +48,7 @@ def test_reproduces_the_tables_of_the_given_runs(
     [found] = evaluate(home / f"qrels.{split}.txt", home / run, "map, mrr@10, ndcg@10", level).runs
     rounded = {name: f"{value:.4f}" for name, value in found.metrics.items()}
     assert rounded == {"map": map, "mrr@10": mrr, "ndcg@10": ndcg}
-    assert found.queries_missing == 0 and "vs_first" not in found.document
+    assert found.queries_missing == 0 and found.vs_first is None
 
 
 @pytest.fixture
@@ -82,7 +81,7 @@ def test_runs_are_given_as_files_or_in_memory(files: dict[str, str]) -> None:
     assert (comparison := named.runs[1].vs_first) and comparison["map"].difference < 0
     assert named.runs[1].values["map"].tolist() == [1, 0.5, 1, 0.5, 1]
     alone = tune_cl.evaluate(qrels, runs["a"])
-    assert alone.document["runs"][0]["run"] == "run 1" and alone.runs[0].vs_first is None
+    assert alone.runs[0].run == "run 1" and alone.runs[0].vs_first is None
     with pytest.raises(DataError, match=r"runs: .*none"):
         tune_cl.evaluate(qrels, [])
     with pytest.raises(DataError, match=r"run 1: .*qrels"):
@@ -90,9 +89,9 @@ def test_runs_are_given_as_files_or_in_memory(files: dict[str, str]) -> None:
 
 
 def test_later_runs_are_compared_with_the_first(files: dict[str, str]) -> None:
-    document = evaluate(files["qrels"], [files["a"], files["b"], files["c"]], list(METRICS)).document
+    document = evaluate(files["qrels"], [files["a"], files["b"], files["c"]], list(METRICS)).model_dump(mode="json")
     first, worse, same = document["runs"]
-    assert "vs_first" not in first
+    assert first["vs_first"] is None
     assert list(first["metrics"]) == list(worse["vs_first"]) == list(METRICS)
     expected = scipy.stats.ttest_rel([1, 0.5, 1, 0.5, 1], [1.0] * 5)
     test = worse["vs_first"]["map"]
@@ -109,10 +108,12 @@ def test_the_correction_is_the_one_asked_for_over_the_runs_of_each_metric(
     correction: str, times: int, files: dict[str, str]
 ) -> None:
     """One of two runs is worse, the other the same: the worse one has the smaller p."""
-    test = evaluate(files["qrels"], [files["a"], files["b"], files["c"]], list(METRICS), correction=correction).document
+    test = evaluate(
+        files["qrels"], [files["a"], files["b"], files["c"]], list(METRICS), correction=correction
+    ).model_dump()
     worse = test["runs"][1]["vs_first"]["map"]
     assert worse["p_adjusted"] == pytest.approx(times * worse["p"]) and 0 < worse["p"] < 0.5
-    alone = evaluate(files["qrels"], [files["a"], files["b"]], list(METRICS), correction=correction).document
+    alone = evaluate(files["qrels"], [files["a"], files["b"]], list(METRICS), correction=correction).model_dump()
     assert all(test["p_adjusted"] == test["p"] for test in alone["runs"][1]["vs_first"].values())
 
 
@@ -130,12 +131,6 @@ def test_known_values_of_every_family() -> None:
     })  # fmt: skip
     strict = reported_values({"q": {"d1": 2, "d3": 1, "d2": 0}}, run, parse_measures(["map", "recall@2"]), level=2)
     assert (strict["map"][0], strict["recall@2"][0]) == pytest.approx((1 / 2, 1))
-
-
-def test_the_highest_grade_is_a_level_and_one_above_is_none(files: dict[str, str]) -> None:
-    assert evaluate(files["qrels"], [files["a"]], ["map"], relevance_level=32767).runs[0].metrics == {"map": 0}
-    with pytest.raises(ConfigError, match="--relevance-level: 32768"):
-        evaluate(files["qrels"], [files["a"]], ["map"], relevance_level=32768)
 
 
 def test_names_of_trec_eval_have_the_relevance_level(shared: Path) -> None:
@@ -188,8 +183,8 @@ def per_query_of(home: Path, metric: str, level: int) -> np.ndarray:
 
 def test_missing_queries_count_zero_and_are_told(files: dict[str, str]) -> None:
     found = evaluate(files["qrels"], [files["short"]], ["map"])
-    [run] = found.document["runs"]
-    assert run == {"run": files["short"], "metrics": {"map": pytest.approx(0.6)}, "queries_missing": 2}
+    [run] = found.runs
+    assert (run.run, run.metrics, run.queries_missing) == (files["short"], {"map": pytest.approx(0.6)}, 2)
     assert re.search(r"short\.run .*2 judged queries", evaluate_text(found).replace("\n", ""))
 
 
@@ -201,31 +196,14 @@ def test_a_query_with_negative_grades_only_counts_zero(grade: int) -> None:
         assert values.tolist() == [0, 1], name
 
 
-def test_mrr_is_cut_in_trec_eval_order() -> None:
-    """Ten documents with the same score: d9 ranks first and d0 last, in whatever order they are given."""
-    ids = [f"d{i}" for i in range(10)]
-    run = {"top": dict.fromkeys(ids, 1.0), "low": dict.fromkeys(ids, 1.0)}
-    values = reported_values({"top": {"d7": 1}, "low": {"d6": 1}}, run, parse_measures(["mrr@3", "mrr"]))
-    assert values["mrr@3"].tolist() == [pytest.approx(1 / 3), 0]
-    assert values["mrr"].tolist() == [pytest.approx(1 / 3), 0.25]
-
-
-def test_per_query_values_follow_the_qrels(shared: Path) -> None:
-    home = shared / "trec" / "cacm"
-    qrels, run = read_qrels(home / "qrels.test.txt"), read_run(home / "run.test.txt")
-    turned = dict(reversed(list(qrels.items())))
-    values, back = (reported_values(judged, run, parse_measures(["map"]))["map"] for judged in (qrels, turned))
-    assert len(values) == 13 and np.array_equal(values, back[::-1])
-
-
 def test_render_shows_means_and_comparisons(files: dict[str, str]) -> None:
     found = evaluate(files["qrels"], [files["a"], files["b"]], ["map", "p@1"])
     text = evaluate_text(found)
     assert all(word in text for word in ("0.8000", "-0.2000", f"{files['b']} against {files['a']}"))
     for p, shown in ((0.00009, "<0.0001"), (0.0001, "0.0001"), (0.05, "0.0500"), (1.0, "1.0000")):
         first, second = found.runs
-        tests = {"map": replace((second.vs_first or {})["map"], p=p, p_adjusted=p)}
-        text = evaluate_text(replace(found, runs=(first, replace(second, vs_first=tests))))
+        tests = {"map": (second.vs_first or {})["map"].model_copy(update={"p": p, "p_adjusted": p})}
+        text = evaluate_text(found.model_copy(update={"runs": (first, second.model_copy(update={"vs_first": tests}))}))
         [row] = [line.split() for line in text.splitlines() if line.startswith("map")]
         assert row[-2:] == [shown, shown]
 

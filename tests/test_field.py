@@ -25,8 +25,8 @@ from trainables.core.errors import DataError
 from trainables.data import assembly
 from trainables.data.columns import UNJUDGED, RankingData
 from trainables.data.words import for_lucene, words
-from trainables.evaluation.runs import evaluate
 from trainables.evaluation.trec_files import read_qrels
+from tune_cl.api.evaluate import evaluate
 
 Files = Mapping[str, Any]
 ALL = ("train", "dev", "test")

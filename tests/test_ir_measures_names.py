@@ -13,7 +13,7 @@ from trainables.config.keys import TrainingRun
 from trainables.core.errors import ConfigError
 from trainables.evaluation.metrics import Evaluator, parse_measures
 from trainables.evaluation.reported import reported_values
-from trainables.evaluation.runs import evaluate
+from tune_cl.api.evaluate import evaluate
 
 QRELS = {"q1": {"a": 2, "b": 1, "c": 0}, "q2": {"a": 1, "d": 3}, "q3": {"e": 1}}
 RUN = {"q1": {"c": 3.0, "b": 2.0, "a": 1.0}, "q2": {"d": 1.0, "x": 2.0}}

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from tests.support.builders import tiny_data
 from tests.support.faults import flip_the_last_bit
@@ -72,18 +70,6 @@ def test_subset_first_equals_two_calls_of_lightgbm(data: RankingData, subset: st
     assert_same_trees(trained(run, data), second, data)
 
 
-def test_threads_change_nothing(data: RankingData) -> None:
-    before = torch.get_num_threads()
-    boosters = []
-    try:
-        for threads in (1, 3):
-            torch.set_num_threads(threads)
-            boosters.append(trained(tree_run(), data))
-    finally:
-        torch.set_num_threads(before)
-    assert_same_trees(boosters[0], boosters[1].booster, data)
-
-
 # -- what an iteration tells -----------------------------------------------------------------------------------------
 
 
@@ -108,17 +94,6 @@ def test_the_first_stage_tells_its_loss_and_share(data: RankingData) -> None:
     first = by_lightgbm(training.run, data, "regression", TREES, rows)
     error = np.square(first.predict(features_of(data, "train")) - split.grade).mean()
     assert training.history[0]["train_loss"] == pytest.approx(error, abs=1e-12)
-
-
-def test_what_is_unjudged_has_the_label_0(data: RankingData) -> None:
-    split = data.splits["train"]
-    holes = np.where((split.grade == 0) & (split.document % 2 == 0), -1, split.grade).astype(np.int16)
-    unjudged = replace(data, digest="unjudged", splits=data.splits | {"train": replace(split, grade=holes)})
-    run = tree_run(objective_switch="mse", switch=8)
-    ours, theirs = (
-        [(row["dev_ndcg@10"], row["train_loss"]) for row in trained(run, one).history[:2]] for one in (unjudged, data)
-    )
-    assert ours == theirs
 
 
 # -- going on --------------------------------------------------------------------------------------------------------
@@ -162,16 +137,6 @@ def test_a_resumed_training_of_many_rows_has_the_bins_of_an_unbroken_one(
     run = tree_run(ranker={"feature_fraction": 0.5})
     unbroken, resumed = trained(run, data), resumed_after(1, run, data, tmp_path)
     assert_same_trees(resumed, unbroken.booster, data)
-
-
-def test_the_seed_matters_only_where_data_is_sampled(data: RankingData) -> None:
-    def scores(seed: int, **ranker: float) -> np.ndarray:
-        run = tree_run(2, ranker=ranker).model_copy(update={"seed": seed})
-        return trained(run, data).score(data.splits["dev"])
-
-    np.testing.assert_array_equal(scores(0), scores(1))
-    assert not np.array_equal(scores(0, bagging_fraction=0.6), scores(1, bagging_fraction=0.6))
-    np.testing.assert_array_equal(scores(1, feature_fraction=0.6), scores(1, feature_fraction=0.6))
 
 
 def test_a_saved_ranker_is_cut_at_the_best_iteration(data: RankingData, tmp_path: Path) -> None:
@@ -234,22 +199,10 @@ def test_relevant_count_keeps_the_queries_with_most(data: RankingData) -> None:
     np.testing.assert_array_equal(rows, np.flatnonzero(np.isin(split.owner, kept)))
 
 
-def test_a_share_is_no_query_more_for_rounding() -> None:
-    """.07 of 100 is 7.000000000000001 in floating point."""
-    assert len(best_queries(split_of(*[[1.0]] * 100), np.zeros(100), 0.07)) == 7
-
-
 @pytest.mark.parametrize(("share", "count"), [(0.25, 3), (0.01, 1), (1.0, 10)])
 def test_a_share_that_is_no_whole_number_of_queries_is_rounded_up(share: float, count: int) -> None:
     kept = best_queries(split_of(*[[1.0]] * 10), np.arange(10.0), share)
     assert kept.tolist() == list(range(10 - count, 10))
-
-
-def test_label_extremes_are_those_that_the_data_has(data: RankingData) -> None:
-    """With grades 1 to 3, the extremes are 1 and 3."""
-    split = replace(data.splits["train"], grade=np.clip(data.splits["train"].grade, 1, 3))
-    rows = stages(tree_run(subset="label_extremes", switch=4), data, split)[0].rows
-    np.testing.assert_array_equal(rows, np.flatnonzero(split.grade != 2))
 
 
 def test_feature_ndcg_keeps_the_queries_the_feature_ranks_best(data: RankingData) -> None:
@@ -291,16 +244,6 @@ def test_wrong_data_is_told_before_training(data: RankingData) -> None:
     with pytest.raises(DataError, match=r"curriculum\.feature: feature 9, but 'letor' has 8"):
         training_notes(tree_run(subset="feature_ndcg", feature=9), prepared_of(data))
     training_notes(tree_run(subset="feature_ndcg", feature=8, switch=8), prepared_of(data))  # its last feature
-
-
-def test_labels_that_never_differ_within_a_query_are_told_before_training() -> None:
-    data = letor_data({"train": 3, "dev": 2, "test": 2})
-    train = data.splits["train"]
-    train.grade[:] = train.owner % 2  # labels differ between queries, but pairs are made within one
-    with pytest.raises(DataError, match="no training query has both a relevant and a less relevant candidate"):
-        training_notes(tree_run(), prepare(tree_run(), data))
-    train.grade[:2] = 0, 1
-    training_notes(tree_run(), prepare(tree_run(), data))
 
 
 def test_data_without_a_split_fails_with_advice() -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.confirm_cases import confirm_run
 from tests.support.data_folders import trec_files, write_folder
 from tests.support.letor_data import letor_data, letor_text
 from tests.support.tiny_trial import config_of
@@ -21,7 +19,6 @@ from tune_cl.experiment.load import load_experiment
 from tune_cl.inputs import RankerArtifacts as Artifacts
 from tune_cl.ray.shared_data import untrained
 from tune_cl.schedulers.scheduler import curriculum_grace
-from tune_cl.verdict.trainings import result_of
 
 SMALL = ["--set", "ranker.leaves=6", "--set", "ranker.min_data_in_leaf=5", "--set", "ranker.trees_per_iteration=4"]
 KEYS: dict[str, Any] = {"name": "lambdamart", "leaves": 6, "min_data_in_leaf": 5, "trees_per_iteration": 4}
@@ -80,20 +77,6 @@ def test_other_features_are_refused(folder: Path, tmp_path: Path, capfd: pytest.
     assert told.startswith("error: --data: 'letor' has 9 features, the ranker learned 8")
 
 
-def test_last_features_that_files_leave_out_are_0(
-    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    settings = [*SMALL, "--set", "training.max_iterations=1", "--output", str(tmp_path / "out")]
-    document = output_of(capfd, "train", "--data", str(folder), "--ranker", "lambdamart", *settings)
-    runs = []
-    for value in (" 8:0", ""):
-        for file in folder.iterdir():
-            file.write_text(re.sub(r" 8:\S+", value, file.read_text()))
-        runs.append(tmp_path / f"run{len(runs)}.txt")
-        output_of(capfd, "rerank", document["checkpoint"], "--data", str(folder), "--output", str(runs[-1]))
-    assert without_tag(runs[0]) == without_tag(runs[1])
-
-
 def test_the_shipped_space_fits_any_letor_data(shared: Path) -> None:
     experiment = load_experiment("ferro2018", data=str(shared / "ltr" / "mq2008"))
     assert experiment.arms.total == 17
@@ -116,14 +99,6 @@ def test_a_trainable_goes_on_from_a_checkpoint(folder: Path, tmp_path: Path) -> 
     artifacts = Artifacts(tmp_path / "trials", {prepared_key(run): prepare(run)})
     assert (artifacts("t0001", saved, run) / "dev.run.txt").is_file()
     assert (artifacts.ranker(saved, run) / "model.txt").is_file()
-
-
-def test_confirmation_applies_the_best_trees(folder: Path, tmp_path: Path) -> None:
-    run = validated({"data": str(folder), "ranker": KEYS, "training": {"max_iterations": 2}, "metric": "ndcg@10"})
-    confirm_run(run, prepare(run), tmp_path / "seed-1", "test")
-    result = result_of(tmp_path / "seed-1", "test")
-    assert result is not None and result["iterations"] == 2
-    assert result["metrics"]["ndcg@10"] > 0.5
 
 
 def test_no_trial_is_judged_before_its_switch() -> None:

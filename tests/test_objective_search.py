@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -54,16 +53,6 @@ def courses(search: tune_cl.Search) -> list[tuple[Any, ...]]:
     columns = ["trial_id", "arm", "outcome", "parameters.lr"]
     rows = search.curves.merge(search.trials[columns], on="trial_id")
     return [tuple(row) for row in rows[["iteration", "dev_mrr", "loss", *columns]].values]
-
-
-def test_a_space_of_a_function_is_checked_without_training(space: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    command = ["check", str(space), "--objective", OBJECTIVE]
-    assert main(command) == 0
-    shown = capfd.readouterr().out
-    assert "train on its own data, for mrr on dev" in shown and "not measured" in shown
-    assert main([*command, "--json"]) == 0
-    document = json.loads(capfd.readouterr().out)
-    assert (document["trials"], document["parameters"], document["hours_at_most"]) == (6, 3, None)
 
 
 def test_a_search_has_pairs_and_logs_what_the_function_reports(whole: tune_cl.Search) -> None:

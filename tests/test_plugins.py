@@ -89,12 +89,6 @@ def test_a_part_has_its_name_everywhere(tmp_path: Path, capfd: pytest.CaptureFix
     assert SCORINGS["length"](scored).tolist() == [3, 2]
 
 
-def test_a_pacing_of_ones_own_decides_which_keys_are_in_force() -> None:
-    load_plugins([str(EXAMPLES / "own_pacing.py")])
-    keys = validated({"curriculum": {"pacing": "s_curve"}}).in_force()
-    assert "curriculum.delta" in keys and "curriculum.n" not in keys
-
-
 def test_a_weighting_of_ones_own_is_an_order_too() -> None:
     load_plugins([str(EXAMPLES / "own_weighting.py")])
     scored = scored_of(make_data([["a"]], [[("x", 0), ("y", 1), ("z", 0)]]))
@@ -132,23 +126,6 @@ def test_a_bad_plugin_is_one_line(text: str, line: str, tmp_path: Path, capsys: 
     said = capsys.readouterr().err.strip()
     assert "\n" not in said and re.match(f"error: {re.escape(str(tmp_path))}/{line}", said), said
     assert [registry.entries for registry in before] == entries
-
-
-@pytest.mark.parametrize(
-    ("name", "line"),
-    [
-        ("none.py", r"error: --plugin: '/.*/none.py' cannot be read \(No such file or directory\); a Python file"),
-        ("no_such_module", "error: --plugin: no module 'no_such_module'; a Python file, or a module"),
-        ("mine", "error: --plugin: no module 'mine'; mine.py, with its ending"),
-    ],
-)
-def test_a_missing_plugin_is_one_line(
-    name: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    written(tmp_path, LENGTH)
-    assert main(["list", "scorings", "--plugin", name]) == 2
-    assert re.match(line, capsys.readouterr().err)
 
 
 RANKER = """

@@ -23,13 +23,13 @@ from trainables.curriculum.scoring import CODE, SCORINGS
 from trainables.curriculum.subset import SUBSETS, Labelled
 from trainables.data.columns import RankingData
 from trainables.evaluation.metrics import Evaluator
-from trainables.evaluation.runs import evaluate
 from trainables.evaluation.trec_files import read_per_query
 from trainables.extras.trees import TreeTraining
 from trainables.training import losses
 from trainables.training import trainer as training
 from trainables.training.checkpoint import read_json
 from trainables.training.prepared import prepare, prepared_key
+from tune_cl.api.evaluate import evaluate
 from tune_cl.cli import DONE, main
 from tune_cl.inputs import RankerArtifacts as Artifacts
 

@@ -6,7 +6,6 @@ import gzip
 import os
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,7 +16,6 @@ from tests.support.data_folders import FORMS, trec_files, write_folder
 from tests.support.pair_data import pair_folder
 from tests.support.trec_folder import write_trec_folder
 from trainables.core.errors import DataError
-from trainables.rankers.word_vectors import WordRanker
 from tune_cl.cli import DONE, main
 
 TOP = 2
@@ -67,13 +65,6 @@ def test_a_text_has_the_same_score_beside_others_and_alone(rerank: str, console:
     assert list(ranked(console, rerank, texts("w1\n" * 4))) == ["1", "2", "3", "4"], "ties in the order of the file"
     shown = console.call(f"{rerank} --query w1 --documents {texts('a' + chr(9) + 'w1 ' * 99)}").out.splitlines()
     assert shown[-1].startswith("a ") and shown[-1].endswith(" w1 ..."), "its start"
-
-
-def test_the_precision_is_chosen_and_named(rerank: str, console: Console) -> None:
-    for asked in ("fp32", "bf16"):
-        told = console.document(f"{rerank} --query w1 --documents {texts('w1')} --precision {asked}")
-        assert told["precision"] == asked
-    assert f"({asked})" in console.call(f"{rerank} --query w1 --documents texts.txt --precision {asked}").out
 
 
 def test_what_is_wrong_with_a_model_is_said_of_the_checkpoint(console: Console) -> None:
@@ -147,38 +138,17 @@ def test_data_of_a_test_split_alone_is_ranked_as_with_others(form: str, rerank: 
         assert run["queries_missing"] == 0 and 0 < run["metrics"]["map"] <= 1
 
 
-def test_a_class_is_shown_with_its_probability(rankers: Path, console: Console) -> None:
-    documents = texts("a\tperhaps w1\nnothing w2")
-    command = f"rerank {rankers}/of-pairs/ranker --query 'w1 w3' --documents {documents}"
-    found: list[dict[str, Any]] = console.document(command)["predictions"]
-    assert [sum(row["probabilities"].values()) for row in found] == pytest.approx([1, 1])
-    rows = [line.split(maxsplit=3) for line in console.call(command).out.splitlines()[2:]]
-    told = [[row["doc"], row["label"], f"{row['probabilities'][row['label']]:.4f}", row["text"]] for row in found]
-    assert rows == told and [row[3] for row in rows] == ["perhaps w1", "nothing w2"]
-
-
 # -- data ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("data", "name"), [("data", "rerank.dev.run.txt"), ("pairs", "rerank.dev.predictions.tsv")])
-def test_where_no_file_is_named_it_has_the_split_s_name(data: str, name: str, rankers: Path, console: Console) -> None:
+@pytest.mark.parametrize(
+    ("data", "name"), [("data", "data.conv_knrm.dev.run.txt"), ("pairs", "pairs.conv_knrm.dev.predictions.tsv")]
+)
+def test_where_no_file_is_named_it_has_the_names_of_data_ranker_and_split(
+    data: str, name: str, rankers: Path, console: Console
+) -> None:
     shown = console.call(f"rerank {rankers}/of-{data}/ranker --data {rankers}/{data} --split dev").out
     assert name in shown and Path(name).is_file()
-
-
-def test_only_texts_that_are_scored_are_tokenised(
-    rerank: str, rankers: Path, console: Console, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read: list[str] = []
-    encode = WordRanker.encode
-
-    def counted(self: WordRanker, files: Any, settings: Any, texts: Any) -> Any:
-        read.extend(texts)
-        return encode(self, files, settings, texts)
-
-    monkeypatch.setattr(WordRanker, "encode", counted)
-    console.document(f"{rerank} --data {rankers}/data")
-    assert len(read) == len(set(read)) == 5 + 5 * TOP  # the test split's queries and candidates
 
 
 def test_a_ranker_knows_its_data_from_any_folder_and_by_any_name(

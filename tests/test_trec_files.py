@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from tests.support.trec_cases import Qrels, Run, columns, rankings, write_qrels
 from trainables.core.errors import DataError
 from trainables.data.columns import TextColumn
-from trainables.evaluation.runs import evaluate
 from trainables.evaluation.trec_files import read_per_query, read_qrels, read_run, write_per_query, write_run
+from tune_cl.api.evaluate import evaluate
 
 same_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -32,16 +32,6 @@ def test_a_written_run_keeps_every_float32(tmp_path: Path, case: tuple[Qrels, Ru
             id: np.float32(score) for id, score in run[query].items()
         }
     assert back.keys() == {query for query, documents in run.items() if documents}
-
-
-def test_run_columns(tmp_path: Path) -> None:
-    run = {"q0": {"d1": 0.5, "d10": 2.0, "d2": 2.0}, "q1": {"é": 0.1}}
-    data, scores = columns({"q0": {"d1": 1}, "q1": {"d2": 1}}, run)
-    write_run(tmp_path / "new" / "run.txt", data.splits["test"], data, scores, "knrm")
-    assert (tmp_path / "new" / "run.txt").read_text(encoding="utf-8") == (
-        "q0 Q0 d2 1 2 knrm\nq0 Q0 d10 2 2 knrm\nq0 Q0 d1 3 0.5 knrm\nq1 Q0 é 1 0.100000001 knrm\n"
-    )
-    assert [path.name for path in (tmp_path / "new").iterdir()] == ["run.txt"]
 
 
 @pytest.mark.parametrize("id", ["", "a b", "a\tb", "a\n"])

@@ -32,7 +32,7 @@ HOMES = {  # the module that each public name comes from
     "compare": "tune_cl.verdict.test",
     "data_facts": "tune_cl.api.data",
     "difficulty": "tune_cl.api.score",
-    "evaluate": "trainables.evaluation.runs",
+    "evaluate": "tune_cl.api.evaluate",
     "instances": "tune_cl.api.score",
     "load_plugins": "trainables.core.plugins",
     "load_ranker": "tune_cl.api.rankers",
@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from trainables.curriculum.scoring import scoring as scoring
     from trainables.curriculum.weighting import weighting as weighting
     from trainables.data.forms import reader as reader
-    from trainables.evaluation.runs import evaluate as evaluate
     from trainables.loops.curriculum import Curriculum as Curriculum
     from trainables.rankers.decorator import ranker as ranker
     from trainables.training.calls import TrainingEnded as TrainingEnded
@@ -66,6 +65,7 @@ if TYPE_CHECKING:
     from tune_cl.api.baseline import baseline as baseline
     from tune_cl.api.check import check as check
     from tune_cl.api.data import data_facts as data_facts
+    from tune_cl.api.evaluate import evaluate as evaluate
     from tune_cl.api.rankers import Ranker as Ranker
     from tune_cl.api.rankers import load_ranker as load_ranker
     from tune_cl.api.score import difficulty as difficulty

@@ -205,19 +205,19 @@ class Postings:
 
         `queries`: the columns of each query, repeats included; `idf`: float64 [columns].
         """
-        asked = cast(csr_array, _query_matrix(queries, len(idf))[split.owner])
+        in_query = cast(csr_array, _query_matrix(queries, len(idf))[split.owner])
         contained = cast(csr_array, counts[split.document])
-        in_document = _pattern(asked).multiply(contained).tocsr()
-        in_query = asked.multiply(_pattern(contained)).tocsr()  # the same cells in the same order
+        in_document = _pattern(in_query).multiply(contained).tocsr()
+        weighted = in_query.multiply(_pattern(contained)).tocsr()  # the same cells in the same order
         candidate = np.repeat(np.arange(len(split.document)), np.diff(in_document.indptr))
         length = self.relative_length[split.document[candidate]]
-        weight = in_query.data * idf[in_query.indices]
+        weight = weighted.data * idf[weighted.indices]
         return Matches(candidate, in_document.data, weight, length, len(split.document))
 
     def matching(self, split: Split) -> tuple[np.ndarray, np.ndarray]:
         """(offsets int64 [Q + 1], document int32 [C]): all documents with a term of the query, by row."""
-        asked = _pattern(_query_matrix(self.numbers(split), self.size))
-        shared = cast(csr_array, asked @ _pattern(self.counts).T)
+        of_queries = _pattern(_query_matrix(self.numbers(split), self.size))
+        shared = cast(csr_array, of_queries @ _pattern(self.counts).T)
         shared.sort_indices()
         return shared.indptr.astype(np.int64), shared.indices.astype(np.int32)
 
@@ -419,8 +419,8 @@ def count_windows(occurrences: Occurrences, pairs_used: np.ndarray, size: int, o
         other = occurrences.term[second][near].astype(np.int64)
         key = _key(one, other, size, ordered)
         column = np.searchsorted(pairs_used, key)
-        asked = np.flatnonzero(column < len(pairs_used))
-        asked = asked[pairs_used[column[asked]] == key[asked]]
-        rows.append(document[near][asked])
-        columns.append(column[asked])
+        of_queries = np.flatnonzero(column < len(pairs_used))
+        of_queries = of_queries[pairs_used[column[of_queries]] == key[of_queries]]
+        rows.append(document[near][of_queries])
+        columns.append(column[of_queries])
     return count_matrix(np.concatenate(rows), np.concatenate(columns), (len(occurrences.lengths), len(pairs_used)))

@@ -83,10 +83,13 @@ def same(record: Objective, given: Objective) -> Objective:
     return replace(record, function=given.function)
 
 
-def objective_of(function: Function | Objective) -> Objective:
-    """The objective of a function `(config, trial)`. Raises ConfigError for anything else."""
+def objective_of(function: Function | Objective | str) -> Objective:
+    """The objective of a function `(config, trial)`, or of one that FILE.py:FUNCTION names. Raises ConfigError for
+    anything else."""
     if isinstance(function, Objective):
         return function
+    if isinstance(function, str):
+        return load_objective(function)
     if not callable(function):
         raise ConfigError(Problem("objective", f"{function!r} is not a function", "a function (config, trial)"))
     definition = _definition(function)

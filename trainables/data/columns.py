@@ -17,7 +17,8 @@ import numpy as np
 
 from trainables.core.errors import DataError, Problem
 
-SPLITS = ("train", "dev", "test")
+SplitName = Literal["train", "dev", "test"]
+SPLITS: tuple[SplitName, ...] = ("train", "dev", "test")
 ONE_DOMAIN = ("all",)  # `domains` of data that does not say where its queries come from
 UNJUDGED = -1  # grade of a document without a judgment, in columns that also hold such documents
 MAX_GRADE = int(np.iinfo(np.int16).max)

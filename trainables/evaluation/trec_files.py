@@ -74,7 +74,7 @@ def _of_json(path: Path, value: str) -> dict[str, dict[str, Any]]:
     value_of = grade_given if value == "label" else score_in
     try:
         whole = parsed_json(whole_text(path))
-        return {query: {document: value_of(value, given) for document, given in values.items()}
+        return {query: {document: value_of(value, cell) for document, cell in values.items()}
                 for query, values in whole.items()}  # fmt: skip
     except Wrong as wrong:
         raise DataError(Problem(f"{path}:1", *wrong.args)) from None

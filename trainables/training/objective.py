@@ -196,9 +196,9 @@ class ObjectiveTraining(Progress):
             raise WorkFailed(f"{self.name} returned without a report")
         return self.history[-1]
 
-    def _called(self, **asked: Any) -> Call[Report]:
+    def _called(self, **options: Any) -> Call[Report]:
         """The function, which begins once its first report is asked for."""
-        return Call(lambda report: self.function(self.run.config(), ObjectiveTrial(self.run, report, **asked)))
+        return Call(lambda report: self.function(self.run.config(), ObjectiveTrial(self.run, report, **options)))
 
     def _add_report(self, report: Report, seconds: float) -> dict[str, float]:
         number, metrics = self._next, report.metrics | {SECONDS: seconds}

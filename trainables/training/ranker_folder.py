@@ -45,8 +45,9 @@ def require_ranker(folder: Path) -> None:
     if is_of_others(folder):
         return
     if not any((folder / name).is_file() for name in (CONFIG, MODULES)):  # a table of vectors has no config.json
-        inside = folder / "ranker"  # where `tune-cl train` and `confirm` put it within their folders
-        right = str(inside) if inside.is_dir() else f"a folder with {CONFIG} and {WEIGHTS}, as tune-cl train writes"
+        inside = [folder / "ranker", folder / "trials" / "best-ranker"]  # of a training or confirmation, of a search
+        of_ours = f"a folder with {CONFIG} and {WEIGHTS}, as tune-cl train writes"
+        right = next((str(one) for one in inside if one.is_dir()), of_ours)
         raise DataError(Problem(str(folder), "is not a trained ranker", right))
 
 

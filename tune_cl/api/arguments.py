@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from trainables.core.errors import DataError, Problem
 from trainables.data.cells import IDS, TEXTS
@@ -13,12 +12,12 @@ from trainables.data.forms.columns import ROLES
 from trainables.data.forms.frames import columns_in
 
 DOCUMENT = (*ROLES["document"], *TEXTS)
-_TEXTS_WANTED = "a list of texts, {id: text}, or a table with a column document (and id)"
-_PAIRS_WANTED = "(query, document) pairs, or a table with columns query and document"
+OF_DOCUMENTS = "a list of texts, {id: text}, or a table with a column document (and id)"
+OF_PAIRS = "(query, document) pairs, or a table with columns query and document"
+Columns = Mapping[str, Sequence[Any]]
 
 
-@dataclass(frozen=True)
-class Documents:
+class Documents(NamedTuple):
     """Texts to rank. `names`: what results call them: the given ids, else their positions."""
 
     names: Sequence[Any]
@@ -30,79 +29,72 @@ def documents_of(documents: Any) -> Documents:
     mappings with a column for the text and, perhaps, one for the id. Raises DataError for any other, and for every
     row that is not a text."""
     if isinstance(documents, str | bytes):
-        raise DataError(Problem("documents", "one text, whose letters would be ranked", _TEXTS_WANTED))
+        raise DataError(Problem("documents", "one text, whose letters would be ranked", OF_DOCUMENTS))
     if isinstance(documents, AbstractSet):
-        raise DataError(Problem("documents", "a set, which has no order to name its texts by", _TEXTS_WANTED))
+        raise DataError(Problem("documents", "a set, which has no order to name its texts by", OF_DOCUMENTS))
     columns = columns_in(documents)
     if columns is None and isinstance(documents, Mapping):
-        return Documents(list(documents), _texts(documents.items(), "documents[{!r}]"))
+        texts = require_texts((f"documents[{name!r}]", text) for name, text in documents.items())
+        return Documents(list(documents), texts)
     if columns is None:
-        rows = _listed("documents", documents, _TEXTS_WANTED)
-        if not (rows and all(isinstance(row, Mapping) for row in rows)):
-            return Documents(range(len(rows)), _texts(enumerate(rows), "documents[{}]"))
-        columns = _of_rows(rows)
-    texts = _texts(enumerate(_column("documents", columns, DOCUMENT)), "documents, row {}")
-    ids = next((columns[name] for name in IDS if name in columns), None)
-    return Documents(range(len(texts)) if ids is None else ids, texts)
+        rows = _listed("documents", documents, OF_DOCUMENTS)
+        columns = _columns_of(rows)
+        if columns is None:
+            texts = require_texts((f"documents[{number}]", text) for number, text in enumerate(rows))
+            return Documents(range(len(rows)), texts)
+    column = _column("documents", columns, DOCUMENT, OF_DOCUMENTS)
+    texts = require_texts((f"documents, row {number}", text) for number, text in enumerate(column))
+    ids = next((columns[name] for name in IDS if name in columns), range(len(texts)))
+    return Documents(ids, texts)
 
 
 def pairs_of(pairs: Any) -> list[tuple[str, str]]:
     """The pairs of query and document in an argument: one pair of texts, an iterable of pairs, a table or a list of
     mappings with columns query and document. Raises DataError for any other, and for every row that is not a pair."""
     if isinstance(pairs, str | bytes | AbstractSet):
-        raise DataError(Problem("pairs", f"a {type(pairs).__name__}", _PAIRS_WANTED))
+        raise DataError(Problem("pairs", f"a {type(pairs).__name__}", OF_PAIRS))
     columns = columns_in(pairs)
     if columns is None and isinstance(pairs, Mapping):
-        given = {name: [value] if isinstance(value, str) else list(value) for name, value in pairs.items()}
-        columns = given
+        columns = {name: [value] if isinstance(value, str) else list(value) for name, value in pairs.items()}
     if columns is None:
-        rows = _listed("pairs", pairs, _PAIRS_WANTED)
+        rows = _listed("pairs", pairs, OF_PAIRS)
         if isinstance(pairs, tuple) and len(rows) == 2 and all(isinstance(text, str) for text in rows):
             return [(rows[0], rows[1])]
         if isinstance(pairs, tuple) and len(rows) == 2 and all(isinstance(side, list) for side in rows):
             raise DataError(Problem("pairs", "two lists, of queries and of documents", "list(zip(queries, documents))"))
-        if not (rows and all(isinstance(row, Mapping) for row in rows)):
+        columns = _columns_of(rows)
+        if columns is None:
             return _pairs(rows)
-        columns = _of_rows(rows)
-    queries, documents = (_column("pairs", columns, names) for names in (ROLES["query"], DOCUMENT))
+    queries = _column("pairs", columns, ROLES["query"], OF_PAIRS)
+    documents = _column("pairs", columns, DOCUMENT, OF_PAIRS)
     if len(queries) != len(documents):
         wrong = f"{len(queries)} queries and {len(documents)} documents"
         raise DataError(Problem("pairs", wrong, "as many of each"))
     return _pairs(list(zip(queries, documents, strict=True)))
 
 
-def require_query(query: Any) -> str:
-    """The query, if it is a text; else raises DataError."""
-    return require_texts([("query", query)])[0]
-
-
 def _pairs(rows: Sequence[Any]) -> list[tuple[str, str]]:
     problems = []
     for number, row in enumerate(rows):
-        place = f"pairs[{number}]"
         if isinstance(row, str | bytes) or not isinstance(row, Iterable) or len(sides := list(row)) != 2:
-            problems.append(Problem(place, f"{_shown(row)} is not a pair", _PAIRS_WANTED))
+            problems.append(Problem(f"pairs[{number}]", f"{_shown(row)} is not a pair", OF_PAIRS))
         else:
-            problems += [_no_text(place, side) for side in sides if not isinstance(side, str)]
+            problems += [_no_text(f"pairs[{number}]", side) for side in sides if not isinstance(side, str)]
     if problems:
         raise DataError(problems)
     return [(query, document) for query, document in rows]
 
 
 def require_texts(named: Iterable[tuple[str, Any]]) -> list[str]:
-    """The values of (place, value), all texts. Raises DataError for every one that is none."""
+    """The values of (name, value), all texts. Raises DataError for every one that is none."""
     named = list(named)
-    if wrong := [_no_text(place, value) for place, value in named if not isinstance(value, str)]:
+    if wrong := [_no_text(name, value) for name, value in named if not isinstance(value, str)]:
         raise DataError(wrong)
     return [value for _, value in named]
 
 
-def _texts(named: Iterable[tuple[Any, Any]], place: str) -> list[str]:
-    return require_texts((place.format(name), value) for name, value in named)
-
-
-def _no_text(place: str, value: Any) -> Problem:
-    return Problem(place, f"{_shown(value)} is not a text", "a text, or leave it out")
+def _no_text(name: str, value: Any) -> Problem:
+    return Problem(name, f"{_shown(value)} is not a text", "a text, or leave it out")
 
 
 def _shown(value: Any) -> str:
@@ -116,23 +108,18 @@ def _listed(name: str, value: Any, right: str) -> list[Any]:
     return list(value)
 
 
-def _of_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """The columns of rows; what a row lacks is None."""
-    return {name: [row.get(name) for row in rows] for name in dict.fromkeys(_names(rows))}
+def _columns_of(rows: Sequence[Any]) -> Columns | None:
+    """The columns of rows that are mappings, in which what a row lacks is None; None for other rows."""
+    if not rows or not all(isinstance(row, Mapping) for row in rows):
+        return None
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}
 
 
-def _names(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    return (name for row in rows for name in row)
-
-
-def _column(argument: str, columns: Mapping[str, Sequence[Any]], names: Sequence[str]) -> list[Any]:
+def _column(argument: str, columns: Columns, names: Sequence[str], right: str) -> list[Any]:
     """The first column of these names. Raises DataError if there is none."""
     for name in names:
         if name in columns:
             return list(columns[name])
-    shown = ", ".join(map(str, columns))[:100]
-    raise DataError(
-        Problem(
-            argument, f"no column {names[0]} among {shown}", _PAIRS_WANTED if argument == "pairs" else _TEXTS_WANTED
-        )
-    )
+    wrong = f"no column {names[0]} among {', '.join(map(str, columns))[:100]}"
+    raise DataError(Problem(argument, wrong, right))

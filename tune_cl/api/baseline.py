@@ -17,7 +17,7 @@ from trainables.core.errors import ConfigError, Problem
 from trainables.core.files import output_file
 from trainables.core.prose import say
 from trainables.data import load_data
-from trainables.data.columns import RankingData, Split, required_split
+from trainables.data.columns import RankingData, Split, SplitName, required_split
 from trainables.data.forms.frames import Data, as_source
 from trainables.evaluation.metrics import ACCURACY, METRICS
 from trainables.evaluation.per_query import Accuracy, write_predictions
@@ -68,8 +68,8 @@ class Ranking(Result):
 
 def baseline(
     data: Data,
-    name: str = "bm25",
-    split: str = "test",
+    name: str,
+    split: SplitName = "test",
     tune: bool = False,
     optimize_on_test: bool = False,
     retrieve: bool = False,
@@ -77,14 +77,25 @@ def baseline(
     overrides: Overrides | None = None,
     progress: bool = True,
 ) -> Ranking:
-    """Ranks a split of the data without training: by bm25, sdm, embedding, or the judgments themselves (oracle).
+    """Rankings without training: bm25, sdm, embedding.
 
-    data              a folder, a name or tables, as for `tune_cl.run`
-    tune              takes the parameters that are best on dev
-    optimize_on_test  takes those that are best on test: a bound, not a fair baseline
-    retrieve          ranks the whole collection in place of the candidates
-    output            where the TREC run is written; None: nowhere
-    overrides         dotted keys with their values, e.g. {"data.bm25.k1": 1.2}
+        tune-cl baseline ../data/wikiqa bm25 --tune
+        tune-cl baseline ../data/nfcorpus sdm --retrieve --tune --set metric=ndcg@10
+
+    Ranks the split's candidates, or, with retrieve and where the candidates themselves were retrieved by BM25, the
+    whole collection to a depth of data.top_k. embedding has nothing to tune; pairs to classify it parts by the
+    threshold that is best on dev. Parameters are data.bm25.k1, data.bm25.b, ranker.vectors and ranker.vector_size.
+
+    data              docstrings, ir_datasets:NAME, hf:NAME, or a folder in one of the formats of tune-cl list data; in
+                      Python also tables
+    name              bm25, sdm, embedding, or oracle: the judgments themselves
+    split             whose queries are ranked
+    tune              the best parameters of a grid on dev
+    optimize_on_test  the best parameters on test: an upper bound, no fair baseline
+    retrieve          rank the whole collection in place of the candidates
+    output            a TREC run; in Python by default none is written
+    overrides         configuration keys with values or ranges (VALUE is YAML), repeatable
+    progress          False: nothing is printed
 
     Raises ConfigError or DataError for what cannot be done.
     """

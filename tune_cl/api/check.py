@@ -77,10 +77,26 @@ def check(
     max_iterations: int | None = None,
     seed: int | None = None,
     overrides: Overrides | None = None,
-    objective: Function | Objective | None = None,
+    objective: Function | Objective | str | None = None,
 ) -> SpaceCheck:
-    """Checks a space against its data and bounds its cost by a few steps, measured on this machine; without
-    seconds where it trains by a user's function, which alone could tell. The arguments are those of `tune_cl.run`."""
+    """What a search space holds and will cost.
+
+        tune-cl check penha2020_pacing --data ../data/wikiqa --set ranker.model=tiny
+        tune-cl check space.yaml --objective own.py:train
+
+    Validates a space without searching, and bounds its cost by a few steps, measured on this machine. Steps of a
+    training function of your own are not measured.
+
+    space           a shipped space (tune-cl list spaces) or a YAML file; in Python also a mapping of the same tree
+    data            docstrings, ir_datasets:NAME, hf:NAME, or a folder in one of the formats of tune-cl list data; in
+                    Python also tables
+    ranker          see tune-cl list rankers
+    trials          how many, of both arms
+    max_iterations  of a trial
+    seed            of sampling and of every training
+    overrides       configuration keys with values or ranges (VALUE is YAML), repeatable
+    objective       a training function `(config, trial)` of your own
+    """
     function = objective_of(objective) if objective else None
     keys = {"trials": trials, "max_iterations": max_iterations, "seed": seed}
     experiment = requested_experiment(space, overrides or {}, function, as_source(data), ranker, **keys)

@@ -62,8 +62,19 @@ class DataFacts(Result):
 
 
 def data_facts(data: Data, overrides: Overrides | None = None) -> DataFacts:
-    """Reads a data set and describes it. The arguments are those of `tune_cl.train`. Raises ConfigError or
-    DataError."""
+    """What a data set holds, and doubts about it.
+
+        tune-cl data ../data/wikiqa
+
+    Shows the form as which the data is read and its files, the size of each split, the overlap of splits, and two
+    examples from each. Queries or texts in two splits make the test too easy.
+
+    data       docstrings, ir_datasets:NAME, hf:NAME, or a folder in one of the formats of tune-cl list data; in Python
+               also tables
+    overrides  configuration keys with values or ranges (VALUE is YAML), repeatable
+
+    Raises ConfigError or DataError.
+    """
     run = load_training_run(None, overrides or (), as_source(data))
     level = run.evaluation.relevance_level
     loaded = load_data(run.data, level)

@@ -1,14 +1,20 @@
-"""What there is: parts by kind, and the searches of a storage. `tune-cl list`."""
+"""What there is: parts by kind, and the searches of a storage."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from trainables.core.errors import DataError
 from trainables.core.prose import say
 from trainables.core.registry import Entry, Registry
 from tune_cl.results import Answer, Result
+
+DEFAULT_STORAGE = "./tune_cl_runs"  # as tune_cl.history.search_folder has it, which takes long to import
+Kind = Literal[
+    "rankers", "scorings", "pacings", "weightings", "negatives", "subsets", "losses", "spaces", "data", "baselines",
+    "metrics", "searchers", "schedulers", "searches",
+]  # fmt: skip
 
 
 class Part(Result):
@@ -61,6 +67,18 @@ def kinds() -> dict[str, Registry[Any]]:
         "searchers": SEARCHERS,
         "schedulers": SCHEDULERS,
     }
+
+
+def listed(kind: Kind, storage: str | Path = DEFAULT_STORAGE) -> list[Part] | list[SearchEntry]:
+    """Names for a configuration, and searches in a storage.
+
+        tune-cl list scorings
+        tune-cl list searches --storage /shared/runs
+
+    kind     what is listed
+    storage  the folder of the searches; on a cluster, one that all nodes see
+    """
+    return searches(storage) if kind == "searches" else parts(kind)
 
 
 def parts(kind: str) -> list[Part]:

@@ -9,10 +9,10 @@ from trainables.core.files import require_file
 from trainables.data import recognised
 
 
-def output_path(given: str | Path | None, otherwise: str, source: str) -> Path:
+def output_path(output: str | Path | None, otherwise: str, source: str) -> Path:
     """The file to write: the given one, else one of that name in the working folder. Raises ConfigError if it cannot be
     a file, or if the data of this source is read from it."""
-    path = Path(otherwise) if given is None else Path(given).expanduser()
+    path = Path(otherwise) if output is None else Path(output).expanduser()
     require_file("--output", path)
     if path.is_file() and path.resolve() in _files_of(source):
         raise ConfigError(Problem("--output", f"the data is read from '{path}'", "another file"))

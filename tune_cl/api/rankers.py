@@ -18,8 +18,8 @@ from trainables.data.settings import DataConfig
 from trainables.evaluation.per_query import scores_file, write_scores
 from trainables.rankers.hub import upload
 from trainables.training.ranker_folder import require_ranker
-from tune_cl.api.arguments import documents_of, pairs_of, require_query
-from tune_cl.api.outputs import output_path
+from tune_cl.api.arguments import documents_of, pairs_of, require_texts
+from tune_cl.api.outputs import data_label, output_path
 from tune_cl.model_card import without_local_paths, write_license
 
 if TYPE_CHECKING:
@@ -63,13 +63,13 @@ class Ranker:
         are named by their indices; a mapping of ids to texts, or a table with a column document (and id), which are
         named by their ids. Raises ConfigError if the ranker predicts classes, or as `predict`; DataError for what is
         none of these."""
-        query, given = require_query(query), documents_of(documents)
+        query, candidates = require_texts([("query", query)])[0], documents_of(documents)
         if self.classes:
             raise ConfigError(Problem(str(self.folder), "predicts classes and ranks nothing", "predict(pairs)"))
         ranker = self._of_texts()
-        scores = self._scores(ranker, [(query, text) for text in given.texts])
+        scores = self._scores(ranker, [(query, text) for text in candidates.texts])
         shown = ranker.shown(scores)
-        return [(given.names[row], float(shown[row])) for row in np.argsort(-scores, kind="stable").tolist()]
+        return [(candidates.names[row], float(shown[row])) for row in np.argsort(-scores, kind="stable").tolist()]
 
     @property
     def arithmetic(self) -> str | None:
@@ -93,12 +93,14 @@ class Ranker:
             return np.empty((0, len(self.classes)) if self.classes else 0, np.float32)
         queries, documents = (list(dict.fromkeys(texts)) for texts in zip(*pairs, strict=True))
         row_of = [{text: row for row, text in enumerate(texts)} for texts in (queries, documents)]
-        asked, read = (np.array([row_of[side][pair[side]] for pair in pairs], np.int64) for side in (0, 1))
-        return ranker.score(queries, documents, asked, read, precision=self.precision)
+        query_rows, document_rows = (
+            np.array([row_of[side][pair[side]] for pair in pairs], np.int64) for side in (0, 1)
+        )
+        return ranker.score(queries, documents, query_rows, document_rows, precision=self.precision)
 
     def rerank(self, data: Data, split: str = "test", output: str | Path | None = None) -> Path:
         """Scores the candidates of a split, and writes them as a TREC run; the predictions, if the ranker predicts
-        classes. Returns the file: `output`, or rerank.SPLIT.run.txt (.predictions.tsv) in the working folder.
+        classes. Returns the file: `output`, or DATA.RANKER.SPLIT.run.txt (.predictions.tsv) in the working folder.
 
         Raises DataError for data of another task, or without this split.
         """
@@ -108,7 +110,8 @@ class Ranker:
             right = f"one of {', '.join(ranking.splits)}"
             raise DataError(Problem("--split", f"'{ranking.name}' has no {split} split", right))
         _require_task(ranking, self.classes)
-        path = output_path(output, str(scores_file(Path(), f"rerank.{split}", ranking)), str(data))
+        name = scores_file(Path(), f"{data_label(str(data))}.{self.name}.{split}", ranking).name
+        path = output_path(output, name, str(data))
         scores = self.saved.score_split(ranking, split, self.precision)
         with output_file(path) as file:
             write_scores(file, ranking.splits[split], ranking, scores, self.name)

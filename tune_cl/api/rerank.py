@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from trainables.core.errors import ConfigError, DataError, Problem
 from trainables.data.cells import IDS, TEXTS, Wrong, id_of, text_of
+from trainables.data.columns import SplitName
 from trainables.data.files import whole_text
 from trainables.data.forms.frames import Data
 from trainables.evaluation.per_query import probabilities
@@ -48,36 +50,58 @@ class Reranked(Result):
 
 
 def rerank(
-    checkpoint: str | Path,
-    data: Data,
-    split: str = "test",
+    checkpoint: str,
+    data: Data = None,
+    split: SplitName | None = None,
     output: str | Path | None = None,
-    precision: str | None = None,
+    precision: Literal["fp32", "bf16", "auto"] | None = None,
+    query: str | None = None,
+    documents: str | Path | None = None,
 ) -> Reranked:
-    """Scores the candidates of a split by the ranker in a folder or of the hub, and writes them as a TREC run; the
-    predictions, if the ranker predicts classes."""
-    ranker = _loaded(checkpoint, precision)
-    return Reranked(run_file=ranker.rerank(data, split, output), precision=ranker.arithmetic)
+    """Apply a ranker.
+
+        tune-cl rerank runs/model --data ../data/mediqa --split test --output mediqa.run.txt
+        tune-cl rerank runs/model --query "how do I sort a table" --documents answers.txt
+        tune-cl rerank cross-encoder/ms-marco-MiniLM-L6-v2 --data ../data/wikiqa
+
+    A ranker that was trained to classify pairs predicts classes: of the pairs of the data (as TSV), or of each document
+    with the query as the first sentence. A line of documents is a text, or an id, a tab and a text.
+
+    checkpoint  folder of a ranker of tune-cl, or of a model of others, or its hub name: a cross-encoder with one or two
+                labels, a SentenceTransformer, a language model
+    data        re-rank the candidates of docstrings, ir_datasets:NAME, hf:NAME, or a folder
+    split       whose candidates are re-ranked; by default test
+    output      file to write; by default DATA.RANKER.SPLIT.run.txt, or .predictions.tsv
+    precision   of the scores; auto: bf16 where the hardware has it; by default that of its training
+    query       rank documents for this text
+    documents   a file with one document a line; .csv and .jsonl: a column text
+
+    Raises ConfigError or DataError for what cannot be done.
+    """
+    if (data is None) == (query is None) or (query is None) != (documents is None):
+        right = "either --data DATA, or --query TEXT with --documents FILE"
+        raise ConfigError(Problem("rerank", "needs one task", right))
+    if query is not None and (output or split):
+        option = "--output" if output else "--split"
+        raise ConfigError(Problem(option, "is for data; the ranking for a text is printed", f"no {option}"))
+    with _of_checkpoint():
+        ranker = load_ranker(checkpoint, precision=precision)
+    if query is None or documents is None:
+        return Reranked(run_file=ranker.rerank(data, split or "test", output), precision=ranker.arithmetic)
+    return _of_text(ranker, query, Path(documents).expanduser())
 
 
-def rank_documents(checkpoint: str | Path, query: str, documents: str | Path, precision: str | None = None) -> Reranked:
-    """Ranks the documents of a file for a query, best first; a ranker that predicts classes classifies each document
-    with the query as the first sentence."""
-    ranker = _loaded(checkpoint, precision)
+def _of_text(ranker: Ranker, query: str, documents: Path) -> Reranked:
+    """Ranks the documents of a file, best first, or classifies each."""
     if not query.strip():
         raise ConfigError(Problem("--query", "is empty", "the words to rank documents for"))
     if not ranker.reads_texts:
         raise ConfigError(Problem("--query", f"{ranker.name} reads features, no texts", "--data FOLDER"))
-    texts = read_documents(Path(documents))
+    texts = read_documents(documents)
     if ranker.classes:
         return Reranked(precision=ranker.arithmetic, predictions=_predictions(ranker, query, texts))
     ranking = tuple(RankedText(doc=name, score=score, text=texts[name]) for name, score in ranker.rank(query, texts))
     return Reranked(precision=ranker.arithmetic, ranking=ranking)
-
-
-def _loaded(checkpoint: str | Path, precision: str | None) -> Ranker:
-    with _of_checkpoint():
-        return load_ranker(checkpoint, precision=precision)
 
 
 @contextmanager
@@ -108,13 +132,13 @@ def read_documents(path: Path) -> dict[str, str]:
     texts: dict[str, str] = {}
     line_of: dict[str, int] = {}
     for number, name, text in _rows(path):
-        place = f"{path}:{number}"
+        line = f"{path}:{number}"
         if not name.strip():
-            problems.append(Problem(place, "no id before the tab", "id, tab, text, or a text alone"))
+            problems.append(Problem(line, "no id before the tab", "id, tab, text, or a text alone"))
         elif not text.strip():
-            problems.append(Problem(place, f"document '{name}' has no text", "give the document a text"))
+            problems.append(Problem(line, f"document '{name}' has no text", "give the document a text"))
         elif name in line_of:
-            problems.append(Problem(place, f"document '{name}' is also in line {line_of[name]}", "every id once"))
+            problems.append(Problem(line, f"document '{name}' is also in line {line_of[name]}", "every id once"))
         else:
             texts[name], line_of[name] = text, number
     if problems:

@@ -12,6 +12,7 @@ import numpy as np
 from trainables.core.files import output_file, write_text
 from trainables.core.prose import say
 from trainables.curriculum.sampler import easy_first
+from trainables.data.columns import SplitName
 from trainables.data.forms.frames import Data, as_source
 from trainables.data.instances import DRAWN, NONE
 from trainables.loops.instances import SplitInstances, difficulties, instances_of
@@ -102,13 +103,27 @@ def instances(data: Data, split: str = "train", overrides: Overrides | None = No
 def score(
     data: Data,
     scoring: str,
-    split: str = "train",
+    split: SplitName = "train",
     output: str | Path | None = None,
     overrides: Overrides | None = None,
 ) -> Difficulties:
-    """Writes the difficulty of each training instance to a TSV file (by default DATA.SCORING.SPLIT.tsv in the working
-    folder): query id, the instance's fixed documents joined by a space, value. The arguments are those of
-    `difficulty`."""
+    """Difficulty of each training instance.
+
+        tune-cl score docstrings context_words --output difficulty.tsv
+
+    Writes one line an instance: query id, document id(s), difficulty (higher = harder). An instance is a query with one
+    of its relevant documents, whose negatives are drawn in training. With training.negatives=all every pair of a
+    relevant document and a lower-graded one is an instance, and with training.loss=pointwise as well every candidate.
+
+    data       docstrings, ir_datasets:NAME, hf:NAME, or a folder in one of the formats of tune-cl list data; in Python
+               also tables
+    scoring    see tune-cl list scorings
+    split      whose instances are scored
+    output     a TSV file; by default DATA.SCORING.SPLIT.tsv
+    overrides  configuration keys with values or ranges (VALUE is YAML), repeatable
+
+    Raises ConfigError or DataError.
+    """
     run = load_training_run(None, overrides or (), as_source(data))
     path = output_path(output, f"{data_label(run.data.source)}.{scoring}.{split}.tsv", run.data.source)
     part = instances_of(run, split, scoring)

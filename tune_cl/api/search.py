@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from trainables.config.function import Function, Objective, objective_of
+from trainables.core.errors import ConfigError, Problem
 from trainables.core.prose import say
 from tune_cl.api.session import working
 from tune_cl.history.journal import read_events
@@ -21,7 +22,7 @@ from tune_cl.history.state import SearchState, replay
 from tune_cl.history.tracking_uri import masked
 from tune_cl.process import loading
 from tune_cl.ray.address import require_cluster
-from tune_cl.results import Effects, Plan, SearchResult, Verdict
+from tune_cl.results import Effects, Plan, SearchResult, Verdict, Written
 from tune_cl.search.progress_panel import PanelKind
 from tune_cl.search_result import BEST_RANKER, is_complete, recorded_result, recorded_view, rows_of, trials_of
 from tune_cl.tracking.layout import metric_name
@@ -128,13 +129,23 @@ class Search:
         self,
         address: str | None = None,
         progress: bool = True,
-        objective: Function | Objective | None = None,
+        objective: Function | Objective | str | None = None,
         callbacks: Callbacks = (),
     ) -> Search:
-        """Goes on after a stop, a crash or a kill; nothing finished is done again. Of a finished search only the report
-        and MLflow's records are completed. `objective`: the function of a search that trains by one, if this is not
-        what `run` returned; `callbacks`: of Ray Tune, as for `run`. Returns this search. Raises what
-        `tune_cl.run` raises."""
+        """Continue a search after a stop, crash or kill.
+
+            tune-cl resume quickstart
+
+        Nothing finished is repeated; open trials continue from their last checkpoint. Of a finished search only the
+        report and what MLflow lacks are completed.
+
+        address    of a Ray cluster: auto, or host:port; by default a local Ray
+        progress   False: nothing is printed
+        objective  a training function `(config, trial)` of your own
+        callbacks  of Ray Tune, as for `run`
+
+        Raises what `tune_cl.run` raises.
+        """
         with self._working(progress, objective, address) as panel:
             state = self._state
             if state.end:
@@ -149,7 +160,7 @@ class Search:
 
     @contextmanager
     def _working(
-        self, progress: bool, objective: Function | Objective | None, address: str | None
+        self, progress: bool, objective: Function | Objective | str | None, address: str | None
     ) -> Iterator[PanelKind]:
         """Like `working`, for trainings by this function, which is kept, on the Ray at this address."""
         with working(progress, local_ray=address is None) as panel:
@@ -163,20 +174,30 @@ class Search:
         seeds: int | None = None,
         top: int | None = None,
         trials: Sequence[str] = (),
-        split: str = "test",
+        split: Literal["test", "dev"] = "test",
         address: str | None = None,
         progress: bool = True,
-        objective: Function | Objective | None = None,
+        objective: Function | Objective | str | None = None,
     ) -> Verdict:
-        """Selects a champion among the `top` best configurations of each arm on dev (None: 3, or 2 after fewer than 12
-        trials), with new seeds. Then tests on the split, with `seeds` further ones, whether the curriculum beats every
-        plain training that could explain its gain, for new queries and new trainings: the plain champion, its own
-        settings without the curriculum, the defaults and, if its checkpoints never saw some pairs, the same pairs in
-        random order. Trainings that an earlier call finished are used again.
+        """The verdict: did a curriculum beat plain training?
 
-        seeds      None: 20 where a training takes up to a minute, 10 up to 20 minutes, else 5
-        trials     tests these curricula instead of the one that dev selects; p is corrected by Holm
-        objective  the function of a search that trains by one, if this is not what `run` returned
+            tune-cl confirm quickstart
+            tune-cl confirm quickstart --plan
+            tune-cl confirm macavaney2020_curricula --trials t0003,t0017
+
+        First a selection: the best configurations of each arm, curricula and plain training, are trained with new seeds
+        and compared on dev. Then the best curriculum meets its opponents on the split, with further seeds each: the
+        best plain training, its own settings without the curriculum, the defaults and, if its checkpoints never saw
+        some pairs, the same pairs in random order. It is better only if it beats all of them, for new queries and new
+        trainings. More seeds later train only what is missing, and count as a further test.
+
+        seeds      new trainings of each; by default 20 where one takes up to a minute, 10 up to 20 minutes, else 5
+        top        candidates of each arm; by default 3, or 2 after fewer than 12 trials
+        trials     test the curricula of these trials instead; p is corrected by Holm
+        split      what is compared on
+        address    of a Ray cluster: auto, or host:port; by default a local Ray
+        progress   False: nothing is printed
+        objective  a training function `(config, trial)` of your own
 
         Raises ConfigError for values that make no sense, DataError if the data has changed, WorkFailed if too many
         trainings failed, Interrupted (a KeyboardInterrupt) when stopped: the same call goes on.
@@ -199,18 +220,32 @@ class Search:
     def effects(
         self,
         seeds: int | None = None,
-        split: str = "test",
+        split: Literal["test", "dev"] | None = None,
         address: str | None = None,
         progress: bool = True,
-        objective: Function | Objective | None = None,
+        objective: Function | Objective | str | None = None,
     ) -> Effects:
-        """What curricula change over all matched pairs of a curriculum and its twin, no winner chosen. Without `seeds`:
-        from the search's dev values. With them every pair is trained with so many new seeds and compared by query on
-        the split; trainings that an earlier call or `confirm` finished are used again. `objective`: as in `confirm`.
+        """What curricula change over all pairs of a search.
+
+            tune-cl effects quickstart
+            tune-cl effects quickstart --seeds 2
+
+        No winner is chosen, so the answer has no selection bias. Without seeds: from the dev values of the search. With
+        them every pair is trained with so many new seeds and compared by query on the split; curricula, seeds and
+        queries are samples. What an earlier call or `confirm` trained is used again.
+
+        seeds      new trainings of each curriculum and twin
+        split      what new trainings are compared on; by default test
+        address    of a Ray cluster: auto, or host:port; by default a local Ray
+        progress   False: nothing is printed
+        objective  a training function `(config, trial)` of your own
 
         Raises ConfigError for a search without two pairs, WorkFailed if too many trainings failed, Interrupted (a
-        KeyboardInterrupt) when stopped: the same call goes on."""
+        KeyboardInterrupt) when stopped: the same call goes on.
+        """
         if seeds is None:
+            if split is not None:
+                raise ConfigError(Problem("--split", "without --seeds", "--seeds 2 --split test; or neither"))
             from tune_cl.verdict.pairs import recorded_effects  # imports SciPy
 
             return recorded_effects(self.search_folder)
@@ -218,26 +253,45 @@ class Search:
             with loading():
                 from tune_cl.verdict.effects import EffectsRequest, measure_effects
 
-            request = EffectsRequest(seeds=seeds, split=split)
+            request = EffectsRequest(seeds=seeds, split=split or "test")
             return measure_effects(self.search_folder, request, address, self._objective, panel)
+
+    def write_report(
+        self, output: str | Path | None = None, paper: str | Path | None = None, progress: bool = True
+    ) -> Written:
+        """The results of a search: a page, or files for a paper.
+
+            tune-cl report quickstart
+            tune-cl report quickstart --paper paper
+
+        Works while a search runs, and before and after `confirm`; a paper's numbers are the verdict's, before it those
+        of dev.
+
+        output    the page, which opens offline; by default STORAGE/NAME/report.html
+        paper     methods.tex, table.tex, figure.pdf and references.bib instead
+        progress  False: nothing is printed
+
+        Raises ConfigError for a file that cannot be written, or a search without values.
+        """
+        if output and paper:
+            raise ConfigError(Problem("--paper", "not together with --output", "one of them a command"))
+        from tune_cl.report.output import write_output  # these import SciPy
+        from tune_cl.report.paper import write_paper
+
+        with working(progress):
+            if paper:
+                return write_paper(self.search_folder, Path(paper).expanduser())
+            return write_output(self.search_folder, None if output is None else Path(output).expanduser())
 
     def report(self, output: str | Path | None = None, progress: bool = True) -> Path:
         """Writes the report, one HTML page that opens offline, to a file (by default in the search's folder) and
         returns its path."""
-        from tune_cl.report.output import write_output  # imports SciPy
-
-        with working(progress):
-            return Path(write_output(self.search_folder, None if output is None else Path(output)).output)
+        return Path(self.write_report(output, progress=progress).output)
 
     def paper(self, folder: str | Path | None = None, progress: bool = True) -> Path:
         """Writes what a paper says of the search to a folder (by default `paper` in the search's folder) and returns
-        its path: `methods.tex`, a paragraph; `table.tex`; `figure.pdf`; `references.bib`. Their numbers are those of
-        the last confirmation, on test or else on dev; before one, those of the search on dev. Raises ConfigError for a
-        search without values."""
-        from tune_cl.report.paper import write_paper  # imports SciPy
-
-        with working(progress):
-            return Path(write_paper(self.search_folder, None if folder is None else Path(folder)).output)
+        its path: `methods.tex`, a paragraph; `table.tex`; `figure.pdf`; `references.bib`."""
+        return Path(self.write_report(paper=folder or self.search_folder.folder / "paper", progress=progress).output)
 
     def _repr_html_(self) -> str:
         from tune_cl.report.page import search_html  # imports SciPy

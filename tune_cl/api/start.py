@@ -38,27 +38,32 @@ def run(
     address: str | None = None,
     overrides: Overrides | None = None,
     progress: bool = True,
-    objective: Function | Objective | None = None,
+    objective: Function | Objective | str | None = None,
     plugins: Names = (),
     callbacks: Callbacks = (),
 ) -> Search:
-    """Runs a search to its end, as `tune-cl run` does.
+    """Search a space of curricula and rankers.
 
-    space           a shipped space's name, a YAML file, or a mapping of the same tree
-    data, ranker    in place of the space's: `docstrings`, `ir_datasets:NAME`, `hf:NAME`, a folder, or tables of pairs:
-                    a DataFrame (a column `split` names its splits), a mapping of splits to DataFrames, a Dataset or
-                    DatasetDict of the datasets library; a name of `tune-cl list`
-    name            of the search; the space's name by default, numbered where it is taken
+        tune-cl run quickstart
+        tune-cl run penha2020_pacing --data ../data/msdialog --ranker bert --set ranker.model=bert-base-uncased
+        tune-cl run my_space.yaml --trials 40 --address auto --storage /shared/runs
+
+    `check` forecasts what a search will do and cost; `resume` continues one that was stopped.
+
+    space           a shipped space (tune-cl list spaces) or a YAML file; in Python also a mapping of the same tree
+    data            docstrings, ir_datasets:NAME, hf:NAME, or a folder in one of the formats of tune-cl list data; in
+                    Python also tables: DataFrames with a column `split`, or by split, Datasets
+    ranker          see tune-cl list rankers
+    name            of the search; by default the space's name, numbered where it is taken
     trials          how many, of both arms
     max_iterations  of a trial
     seed            of sampling and of every training
-    storage         a folder; on a cluster, one that all nodes see
-    tracking_uri    MLflow's; by default $MLFLOW_TRACKING_URI, else a SQLite file in the storage
-    address         of a Ray cluster; by default a local Ray, which is gone when the search ends
-    overrides       dotted keys with their values, e.g. {"training.lr": 1e-4}; they win over everything else
+    storage         the folder of the searches; on a cluster, one that all nodes see
+    tracking_uri    MLflow; by default $MLFLOW_TRACKING_URI, else a SQLite file in the storage
+    address         of a Ray cluster: auto, or host:port; by default a local Ray
+    overrides       configuration keys with values or ranges (VALUE is YAML), repeatable
     progress        False: nothing is printed
-    objective       a training function `(config, trial)` of your own (trial: ObjectiveTrial), in place of our rankers;
-                    its keys are `parameters.*`
+    objective       a training function `(config, trial)` of your own
     plugins         files and modules with parts of one's own, one or several
     callbacks       of Ray Tune, such as its loggers for TensorBoard, W&B or Aim
 
@@ -101,8 +106,12 @@ def _new_folder(storage: str, name: str | None, experiment: Experiment, tracking
 def open_search(
     name: str, storage: str | Path = DEFAULT_STORAGE, tracking_uri: str | None = None, plugins: Names = ()
 ) -> Search:
-    """A search that ran before, finished or not. `tracking_uri`:
-    MLflow's address, if it is another one now; `plugins`: files and modules with parts of one's own that it needs.
+    """A search that ran before, finished or not.
+
+    name          of the search, as run printed it
+    storage       the folder of the searches; on a cluster, one that all nodes see
+    tracking_uri  MLflow, if it is another address now
+    plugins       files and modules with parts of one's own that it needs
 
     Raises ConfigError if there is none of this name in the storage, DataError if its journal is damaged.
     """

@@ -79,23 +79,31 @@ def train(
     plugins: Names = (),
     test: bool = False,
 ) -> Training:
-    """Trains one configuration, and ranks dev by the best weights.
+    """One training, no search, no Ray.
 
-    space         a shipped space's name, a YAML file or a mapping to start from; ranges give the baseline's values
-    data, ranker  in place of the space's; `data` may be tables, as for `tune_cl.run`
-    overrides     dotted keys with their values
-    output        the folder for the ranker, its run and its state; by default one for each configuration
-    progress      False: nothing is printed
-    plugins       files and modules with parts of one's own, one or several
-    test          whether to rank and evaluate test instead of dev
+        tune-cl train --data ../data/wikiqa --ranker conv_knrm
+        tune-cl train --data docstrings --ranker bert --set curriculum.pacing=root --output root
 
-    The same call goes on with a training that was stopped. Raises ConfigError or DataError before the training begins,
-    WorkFailed if the loss is no longer a number, Interrupted (a KeyboardInterrupt) when stopped.
+    The same call again continues a training that was stopped, from the last saved iteration.
+
+    space      the configuration to start from: a shipped space, a YAML file, in Python also a mapping; ranges give the
+               baseline's values
+    data       docstrings, ir_datasets:NAME, hf:NAME, or a folder in one of the formats of tune-cl list data; in Python
+               also tables
+    ranker     see tune-cl list rankers
+    overrides  configuration keys with values or ranges (VALUE is YAML), repeatable
+    output     folder for the ranker, its run and its state; by default one for each configuration
+    progress   False: nothing is printed
+    plugins    files and modules with parts of one's own, one or several
+    test       evaluate the best weights on test, which is not read otherwise
+
+    Raises ConfigError or DataError before the training begins, WorkFailed if the loss is no longer a number,
+    Interrupted (a KeyboardInterrupt) when stopped.
     """
     load_plugins(plugins)
-    given = parse_overrides(overrides or {})
+    overridden = parse_overrides(overrides or {})
     with working(progress):
-        run = load_training_run(space, given, as_source(data), ranker)
+        run = load_training_run(space, overridden, as_source(data), ranker)
         require_source(run.data.source)
         require_usable(run)
         folder = default_output(run) if output is None else Path(output).expanduser()
@@ -103,7 +111,7 @@ def train(
         run = run.model_copy(update={"data": run.data.model_copy(update={"source": source})})
         require_folder("--output", folder)
         try:
-            training = _begun(run, given, folder, "test" if test else "dev")
+            training = _started(run, overridden, folder, "test" if test else "dev")
             _train(training, folder)
             return _finished(training, folder, "test" if test else "dev")
         except KeyboardInterrupt:
@@ -117,14 +125,14 @@ def default_output(run: TrainingRun) -> Path:
     return Path(DEFAULT_STORAGE) / f"train-{run.ranker.name}-{digest[:8]}"
 
 
-def _begun(run: TrainingRun, given: Flat, output: Path, ranked: str) -> RankerTraining:
+def _started(run: TrainingRun, overridden: Flat, output: Path, ranked: str) -> RankerTraining:
     """The training, new or from its last saved state. `ranked`: the split that is ranked at the end."""
     from trainables.training.factory import training_notes  # imports torch: input first
     from trainables.training.prepared import prepare
 
     prepared = prepare(run)
     required_split(prepared.data, ranked)
-    notes = [*unused(run, given), *prepared.data.notes, *training_notes(run, prepared), *untrained(run)]
+    notes = [*unused(run, overridden), *prepared.data.notes, *training_notes(run, prepared), *untrained(run)]
     training = _new_or_resumed(run, prepared, output, notes.append)
     for note in notes:  # printed only now that all input has been accepted
         say(f"note: {note}")
@@ -133,9 +141,9 @@ def _begun(run: TrainingRun, given: Flat, output: Path, ranked: str) -> RankerTr
     return training
 
 
-def unused(run: TrainingRun, given: Flat) -> list[str]:
+def unused(run: TrainingRun, overridden: Flat) -> list[str]:
     """A note on the keys that the user gives but this training does not read."""
-    idle = without_effect(given, run.in_force())
+    idle = without_effect(overridden, run.in_force())
     return [f"without effect on this training: {with_needs(idle, NEEDS)}"] if idle else []
 
 

@@ -18,12 +18,12 @@ from contextlib import contextmanager
 from shlex import quote
 from typing import Any, NoReturn
 
-import typer
+import click
 
 from trainables.core.errors import Interrupted, UserError, WorkFailed
 from trainables.core.prose import VisibleLog, visible
-from tune_cl.cli.commands import app
-from tune_cl.cli.usage import GROUP, common_first, require_command, user_error
+from tune_cl.cli.commands import GROUP
+from tune_cl.cli.usage import require_usable, user_error
 from tune_cl.process import SIGNALS, at_terminal, program, silence, stoppable
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -35,7 +35,7 @@ def console() -> NoReturn:
     Ctrl-C would end in a traceback and status 1. Garbage is not collected any more: at its end, Python would look
     through all that Ray, PyTorch and MLflow have loaded, for two seconds."""
     if COMPLETION in os.environ:
-        app()
+        GROUP()
     sys.stdout, sys.stderr = at_terminal(sys.stdout), at_terminal(sys.stderr)
     status = main()
     for number in SIGNALS:
@@ -46,7 +46,7 @@ def console() -> NoReturn:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit status (0, 1, 2 or 130)."""
-    arguments = common_first(sys.argv[1:] if arguments is None else arguments)
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in arguments
     _prepare_streams()
     try:
@@ -94,13 +94,13 @@ def _run(arguments: list[str]) -> None:
 def _called(arguments: list[str]) -> tuple[str | None, Any]:
     """The command's name, and what it returned; no name where help or versions were printed."""
     try:
-        require_command(arguments)
-        with GROUP.make_context("tune-cl", arguments or ["--help"]) as context:
+        require_usable(arguments)
+        with GROUP.make_context("tune-cl", list(arguments) or ["--help"]) as context:
             result = GROUP.invoke(context)
             return context.invoked_subcommand, result
-    except typer.Exit:
+    except click.exceptions.Exit:
         return None, None
-    except typer.TyperException as error:
+    except click.ClickException as error:
         raise user_error(error) from None
 
 

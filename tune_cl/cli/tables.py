@@ -15,26 +15,32 @@ from rich.table import Table
 
 from trainables.core.prose import visible
 
-FIGURES = re.compile(r"[-+±.,\d\s\[\]%]*(inf|e[-+]\d+)?")  # matches numbers and intervals
+NUMBER = re.compile(r"-|[-+]?(\d[\d.,]*(e[-+]\d+)?%?|inf|nan)")
+INTERVAL = re.compile(r"[-+.\d]* ?(\[.*\]|± [.\d]+)")
 UNLIMITED = 100_000  # characters: a row of a file or pipe stays on one line
 GAP = 3  # characters between columns
 
 
 def table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
     """Aligned columns: numbers are right-aligned, floats have four decimals. On a narrow terminal texts are wrapped
-    between words, then intervals; where not even words fit side by side, each row is a block of lines. A column with
-    neither heading nor text is left out."""
+    between words; where not even words fit side by side, each row is a block of lines. A column with neither heading
+    nor text is left out."""
     cells = [[_cell(value) for value in row] for row in rows]
     shown = [at for at, heading in enumerate(columns) if heading or any(row[at] for row in cells)]
     headings = [columns[at] for at in shown]
     cells = [[row[at] for at in shown] for row in cells]
     by_column = [[row[at] for row in cells] for at in range(len(headings))]
-    widths = _widths(headings, by_column)
-    if widths is None:
+    free = width_of_output() - GAP * (len(headings) - 1)
+    widths = [max(map(len, (heading, *column))) for heading, column in zip(headings, by_column, strict=True)]
+    least = [_least(heading, column) for heading, column in zip(headings, by_column, strict=True)]
+    if sum(least) > free:
         return "\n\n".join(_block(headings, row) for row in cells)
+    for _ in range(sum(widths) - free):
+        widest = max((at for at, width in enumerate(widths) if width > least[at]), key=lambda at: widths[at])
+        widths[widest] -= 1
     grid = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for heading, column, width in zip(headings, by_column, widths, strict=True):
-        numeric = bool(column) and all(map(_is_number, column))
+        numeric = bool(column) and all(map(NUMBER.fullmatch, column))
         grid.add_column(heading, justify="right" if numeric else "left", overflow="fold", width=width)
     for row in cells:
         grid.add_row(*row)
@@ -43,29 +49,12 @@ def table(columns: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
     return "\n".join(line.rstrip() for line in out.getvalue().rstrip("\n").split("\n"))
 
 
-def _widths(headings: Sequence[str], columns: Sequence[Sequence[str]]) -> list[int] | None:
-    """The width of each column in characters; None if words would have to be broken. rich itself would narrow columns
-    in proportion, and break their words."""
-    free = width_of_output() - GAP * (len(headings) - 1)
-    whole, words, figures = [], [], []
-    for heading, column in zip(headings, columns, strict=True):
-        texts = (heading, *column)
-        longest_word = max(len(word) for text in texts for word in (text.split() or [""]))
-        is_text = not (column and all(map(FIGURES.fullmatch, column)))
-        whole.append(max(map(len, texts)))
-        words.append(longest_word)
-        figures.append(longest_word if is_text else max(longest_word, *map(len, column)))
-    if sum(figures) <= free:
-        return _narrowed(whole, figures, free)
-    return _narrowed(figures, words, free) if sum(words) <= free else None
-
-
-def _narrowed(widths: list[int], least: Sequence[int], free: int) -> list[int]:
-    """The widths, the widest of which is reduced until they fit."""
-    for _ in range(sum(widths) - free):
-        widest = max((at for at, width in enumerate(widths) if width > least[at]), key=lambda at: widths[at])
-        widths[widest] -= 1
-    return widths
+def _least(heading: str, column: Sequence[str]) -> int:
+    """The width that a column cannot go below: its longest word, or interval."""
+    parts = heading.split()
+    for text in column:
+        parts += [text] if INTERVAL.fullmatch(text) else text.split()
+    return max(map(len, parts), default=0)
 
 
 def _block(headings: Sequence[str], row: Sequence[str]) -> str:
@@ -74,8 +63,7 @@ def _block(headings: Sequence[str], row: Sequence[str]) -> str:
     lines = []
     for heading, cell in zip(headings, row, strict=True):
         parts = wrap(cell, max(1, width_of_output() - indent), break_long_words=False, break_on_hyphens=False)
-        for at, part in enumerate(parts):
-            lines.append(f"{'' if at else heading:<{indent}}{part}")
+        lines += [f"{'' if at else heading:<{indent}}{part}" for at, part in enumerate(parts)]
     return "\n".join(lines)
 
 
@@ -91,11 +79,3 @@ def _cell(value: object) -> str:
     if value is None:
         return "-"
     return f"{value:.4f}" if isinstance(value, float) else visible(str(value))
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return cell == "-"
-    return True

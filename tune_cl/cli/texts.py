@@ -16,10 +16,10 @@ from tune_cl.process import program
 from tune_cl.report.wording import cut
 
 if TYPE_CHECKING:
-    from trainables.evaluation.runs import Evaluation
     from tune_cl.api.baseline import Ranking
     from tune_cl.api.check import SpaceCheck
     from tune_cl.api.data import DataFacts, Example
+    from tune_cl.api.evaluate import Evaluation
     from tune_cl.api.listing import Part, SearchEntry
     from tune_cl.api.rerank import Reranked
     from tune_cl.api.score import Difficulties, ScoredExample
@@ -259,7 +259,7 @@ def _plain_trials(check: SpaceCheck, plain: Any) -> str:
 def _value(value: object) -> str:
     from tune_cl.space.space_files import on_a_line
 
-    return short(value) if isinstance(value, float) else on_a_line(value)
+    return f"{value:.3g}" if isinstance(value, float) else on_a_line(value)
 
 
 def _scheduler(check: SpaceCheck) -> str:
