@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +11,11 @@ import pandas as pd
 from trainables.core.errors import DataError, Problem
 from trainables.data.cells import id_of
 from trainables.data.columns import grouped_order
-from trainables.data.files import ending_of, first_lines
+from trainables.data.files import ending_of, first_lines, split_files
 from trainables.data.rows import PLACE, as_numbers, file_name
 from trainables.data.tables import Reading
 
+RUN_FILE, SCORES_FILE = "run.{}.txt", "scores.{}.tsv"
 QRELS = ("qid", "_0", "docno", "label")
 BEIR_QRELS = ("qid", "docno", "label")
 RUN = ("qid", "_Q0", "docno", "rank", "score", "_TAG")
@@ -54,6 +56,15 @@ def ranked(path: Path, reading: Reading, pipes: bool = False) -> pd.DataFrame:
 def scored(path: Path, reading: Reading) -> pd.DataFrame:
     """qid, docno, score of a file of a teacher's scores, with or without a header."""
     return reading.numbers(without_header(reading.table(path, SCORES), "score"), "score")
+
+
+def runs_and_scores(folder: Path, reading: Reading, splits: Collection[str]) -> dict[str, dict[str, pd.DataFrame]]:
+    """The runs of these splits, if candidates may come from them, and the teacher's scores of all in a folder."""
+    runs = split_files(folder, RUN_FILE) if reading.config.candidates in ("auto", "run") else {}
+    return {
+        "runs": {split: ranked(path, reading) for split, path in runs.items() if split in splits},
+        "scores": {split: scored(path, reading) for split, path in split_files(folder, SCORES_FILE).items()},
+    }
 
 
 def without_header(frame: pd.DataFrame, number: str) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from trainables.data.cells import IDS, TEXTS, TITLE, Unusable, Wrong, id_of, is_
 from trainables.data.columns import SPLITS
 from trainables.data.files import found, split_files
 from trainables.data.forms import Form
-from trainables.data.judgments import judged, ranked, scored
+from trainables.data.judgments import RUN_FILE, SCORES_FILE, judged, runs_and_scores
 from trainables.data.rows import alike, arrow, located
 from trainables.data.tables import Reading, Tables
 
@@ -22,8 +22,7 @@ PART = 1 << 16  # documents in memory at once
 
 def files(folder: Path) -> list[Path]:
     corpus, queries = found(folder, "corpus.jsonl"), found(folder, "queries.jsonl")
-    others = [split_files(folder / "qrels", "{}.tsv"), split_files(folder, "run.{}.txt", ),
-              split_files(folder, "scores.{}.tsv")]  # fmt: skip
+    others = [split_files(folder / "qrels", "{}.tsv"), split_files(folder, RUN_FILE), split_files(folder, SCORES_FILE)]
     paths = [corpus, queries, *(path for each in others for path in each.values())]
     return [path for path in paths if path] if corpus else []
 
@@ -38,13 +37,11 @@ def read(folder: Path, reading: Reading) -> Tables:
         raise DataError(Problem(str(folder), "no judgments", f"give qrels/SPLIT.tsv, SPLIT = {', '.join(SPLITS)}"))
     queries = pd.concat(list(named_texts(path, reading, "qid")), ignore_index=True)
     qrels = {split: judged(file, reading) for split, file in judgments.items()}
-    runs = split_files(folder, "run.{}.txt") if reading.config.candidates in ("auto", "run") else {}
     return Tables(
         docs=named_texts(found(folder, "corpus.jsonl") or folder, reading, "docno"),
         queries={split: queries[_are_judged(queries["qid"], frame["qid"])] for split, frame in qrels.items()},
         qrels=qrels,
-        runs={split: ranked(file, reading) for split, file in runs.items() if split in qrels},
-        scores={split: scored(file, reading) for split, file in split_files(folder, "scores.{}.tsv").items()},
+        **runs_and_scores(folder, reading, qrels),
         ids_given=True,
     )
 

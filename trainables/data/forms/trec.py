@@ -14,7 +14,7 @@ from trainables.data.columns import SPLITS
 from trainables.data.files import beginning, first_lines, found, split_files, whole_text
 from trainables.data.forms import Form
 from trainables.data.forms.beir import named_texts
-from trainables.data.judgments import judged, ranked, scored
+from trainables.data.judgments import RUN_FILE, SCORES_FILE, judged, runs_and_scores
 from trainables.data.rows import is_blank, located
 from trainables.data.tables import Reading, Tables
 
@@ -36,7 +36,7 @@ def files(folder: Path) -> list[Path]:
     collection = found(folder, *COLLECTION)
     if collection is None:
         return []
-    others = [split_files(folder, *names) for names in (QRELS, ("run.{}.txt",), ("scores.{}.tsv",))]
+    others = [split_files(folder, *names) for names in (QRELS, (RUN_FILE,), (SCORES_FILE,))]
     return [collection, *(path for each in (_queries(folder), *others) for path in each.values())]
 
 
@@ -49,13 +49,11 @@ def read(folder: Path, reading: Reading) -> Tables:
         for split in there.keys() - needed.keys():
             reading.problem(folder / name.format(split), "missing file", f"give rows {ROWS[name]}")
     reading.finish()
-    runs = split_files(folder, "run.{}.txt") if reading.config.candidates in ("auto", "run") else {}
     return Tables(
         docs=_documents(found(folder, *COLLECTION) or folder, reading),
         queries={split: _texts(path, reading) for split, path in topics.items()},
         qrels={split: judged(qrels[split], reading) for split in topics},
-        runs={split: ranked(path, reading) for split, path in runs.items() if split in topics},
-        scores={split: scored(path, reading) for split, path in split_files(folder, "scores.{}.tsv").items()},
+        **runs_and_scores(folder, reading, topics),
         ids_given=True,
     )
 
