@@ -22,7 +22,7 @@ USAGE = {
     "frobnicate": "tune-cl: 'frobnicate' known",
     "evalute": "tune-cl: evaluate?",
     "train --set curriculum.pacing=rooot": "curriculum.pacing: root?",
-    "list things": "KIND: 'things' rankers",
+    "list things": "KIND: unknown 'things'",
     "score trec random --split vali": "--split: 'vali' train dev test",
     "train --datta docstrings": "--datta: --data",
     "run quickstart --seeds 5": "--seeds: tune-cl confirm NAME --seeds N",

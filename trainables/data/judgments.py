@@ -58,13 +58,15 @@ def scored(path: Path, reading: Reading) -> pd.DataFrame:
     return reading.numbers(without_header(reading.table(path, SCORES), "score"), "score")
 
 
-def runs_and_scores(folder: Path, reading: Reading, splits: Collection[str]) -> dict[str, dict[str, pd.DataFrame]]:
-    """The runs of these splits, if candidates may come from them, and the teacher's scores of all in a folder."""
-    runs = split_files(folder, RUN_FILE) if reading.config.candidates in ("auto", "run") else {}
-    return {
-        "runs": {split: ranked(path, reading) for split, path in runs.items() if split in splits},
-        "scores": {split: scored(path, reading) for split, path in split_files(folder, SCORES_FILE).items()},
-    }
+def runs_of(folder: Path, reading: Reading, splits: Collection[str]) -> dict[str, pd.DataFrame]:
+    """The runs of these splits in a folder, if candidates may come from them."""
+    files = split_files(folder, RUN_FILE) if reading.config.candidates in ("auto", "run") else {}
+    return {split: ranked(path, reading) for split, path in files.items() if split in splits}
+
+
+def scores_of(folder: Path, reading: Reading) -> dict[str, pd.DataFrame]:
+    """A teacher's scores of each split in a folder."""
+    return {split: scored(path, reading) for split, path in split_files(folder, SCORES_FILE).items()}
 
 
 def without_header(frame: pd.DataFrame, number: str) -> pd.DataFrame:

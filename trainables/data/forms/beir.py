@@ -13,7 +13,7 @@ from trainables.data.cells import IDS, TEXTS, TITLE, Unusable, Wrong, id_of, is_
 from trainables.data.columns import SPLITS
 from trainables.data.files import found, split_files
 from trainables.data.forms import Form
-from trainables.data.judgments import RUN_FILE, SCORES_FILE, judged, runs_and_scores
+from trainables.data.judgments import RUN_FILE, SCORES_FILE, judged, runs_of, scores_of
 from trainables.data.rows import alike, arrow, located
 from trainables.data.tables import Reading, Tables
 
@@ -41,7 +41,8 @@ def read(folder: Path, reading: Reading) -> Tables:
         docs=named_texts(found(folder, "corpus.jsonl") or folder, reading, "docno"),
         queries={split: queries[_are_judged(queries["qid"], frame["qid"])] for split, frame in qrels.items()},
         qrels=qrels,
-        **runs_and_scores(folder, reading, qrels),
+        runs=runs_of(folder, reading, qrels),
+        scores=scores_of(folder, reading),
         ids_given=True,
     )
 

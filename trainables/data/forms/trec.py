@@ -14,7 +14,7 @@ from trainables.data.columns import SPLITS
 from trainables.data.files import beginning, first_lines, found, split_files, whole_text
 from trainables.data.forms import Form
 from trainables.data.forms.beir import named_texts
-from trainables.data.judgments import RUN_FILE, SCORES_FILE, judged, runs_and_scores
+from trainables.data.judgments import RUN_FILE, SCORES_FILE, judged, runs_of, scores_of
 from trainables.data.rows import is_blank, located
 from trainables.data.tables import Reading, Tables
 
@@ -53,7 +53,8 @@ def read(folder: Path, reading: Reading) -> Tables:
         docs=_documents(found(folder, *COLLECTION) or folder, reading),
         queries={split: _texts(path, reading) for split, path in topics.items()},
         qrels={split: judged(qrels[split], reading) for split in topics},
-        **runs_and_scores(folder, reading, topics),
+        runs=runs_of(folder, reading, topics),
+        scores=scores_of(folder, reading),
         ids_given=True,
     )
 
