@@ -529,8 +529,6 @@ class TrainingRun(Section):
         tree = dict(tree)
         if isinstance(tree.get("data"), str):
             tree["data"] = {"source": tree["data"]}
-        if isinstance(tree.get("ranker"), Mapping):
-            tree["ranker"] = {"name": DEFAULT_RANKER, **tree["ranker"]}
         ranker, training = tree.get("ranker", DEFAULT_RANKER), tree.get("training", {})
         name = ranker.get("name") if isinstance(ranker, Mapping) else getattr(ranker, "name", ranker)
         if isinstance(name, str) and name in RANKERS and isinstance(training, Mapping):

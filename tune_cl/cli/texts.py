@@ -9,7 +9,7 @@ from textwrap import shorten, wrap
 from typing import TYPE_CHECKING, Any
 
 from trainables.core.plugins import plugin_options
-from trainables.core.prose import counted, short, wrapped
+from trainables.core.prose import counted, wrapped
 from trainables.evaluation.metrics import in_words
 from tune_cl.cli.tables import table
 from tune_cl.process import program
