@@ -9,7 +9,7 @@ from textwrap import shorten, wrap
 from typing import TYPE_CHECKING, Any
 
 from trainables.core.plugins import plugin_options
-from trainables.core.prose import counted, wrapped
+from trainables.core.prose import counted, duration, wrapped
 from trainables.evaluation.metrics import in_words
 from tune_cl.cli.tables import table
 from tune_cl.process import program
@@ -282,11 +282,7 @@ def _time_here(check: SpaceCheck) -> str:
     together = f"{check.at_a_time} at a time"
     if seconds is None or hours is None:
         return f"not measured, {together}"
-    if hours >= 2:
-        time = f"{hours:.1f} hours"
-    else:
-        time = f"{hours * 60:.0f} min" if hours * 60 >= 2 else f"{hours * 3600:.0f} s"
-    return f"at most {time} without start-up, {together}, {seconds:.3g} s an iteration"
+    return f"at most {duration(hours * 3600)} without start-up, {together}, {seconds:.3g} s an iteration"
 
 
 def data_text(facts: DataFacts) -> str:
