@@ -130,22 +130,22 @@ def needs(model: type[BaseModel], prefix: str = "", outer: tuple[ActiveIf, ...] 
 
 
 def active_values(
-    section: BaseModel, whole: BaseModel, prefix: str = "", known: dict[ActiveIf, bool] | None = None
+    section: BaseModel, whole: BaseModel, prefix: str = "", answers: dict[ActiveIf, bool] | None = None
 ) -> dict[str, Any]:
-    """Dotted key -> value, of the keys of a section that have an effect under the configuration `whole`. `known`:
-    conditions that have been asked."""
-    known = {} if known is None else known
+    """Dotted key -> value, of the keys of a section that have an effect under the configuration `whole`. `answers`:
+    of the conditions so far."""
+    answers = {} if answers is None else answers
     values: dict[str, Any] = {}
     for name, conditions in conditions_of(type(section)).items():
         for condition in conditions:
-            if condition not in known:
-                known[condition] = condition.holds(whole)
-            if not known[condition]:
+            if condition not in answers:
+                answers[condition] = condition.holds(whole)
+            if not answers[condition]:
                 break
         else:
             key, value = f"{prefix}{name}", getattr(section, name)
             if isinstance(value, BaseModel):
-                values |= active_values(value, whole, f"{key}.", known)
+                values |= active_values(value, whole, f"{key}.", answers)
             elif isinstance(value, Mapping):
                 values |= {f"{key}.{inner}": one for inner, one in value.items()}
             else:

@@ -26,7 +26,7 @@ from tune_cl.experiment.experiment import Experiment, TrialConfig, base_ranker, 
 from tune_cl.experiment.known_points import published_points
 from tune_cl.experiment.search_keys import BY_CHANCE, SEARCH_KEYS, SEARCH_NEEDS, SearchConfig
 from tune_cl.experiment.search_parts import startup_trials
-from tune_cl.experiment.tree import OFF, Tree, Written, baseline_of, checked_tree, flat_keys, named_rankers, written
+from tune_cl.experiment.tree import OFF, Parts, Tree, baseline_of, checked_tree, flat_keys, named_rankers, parts_of
 from tune_cl.space.space import Flat, Space
 from tune_cl.space.space_files import TEXTS, as_yaml_reads, dump_yaml, find_space, parse_yaml, read_space
 
@@ -174,12 +174,12 @@ def build(
     if the file has none; `doubts`: problems of the file's YAML, to be reported with all others; `objective`: the user's
     function that trains, if one does."""
     problems = list(doubts)
-    ours, line = written(file, problems), written(given, problems)
+    file_keys, line_keys = parts_of(file, problems), parts_of(given, problems)
     if OBJECTIVE in file and objective is None:
         problems.append(missing(recorded(file[OBJECTIVE])))
-    tree = checked_tree(ours.keys, line.keys, objective.name if objective else None, problems)
-    search = search_config(ours.search | line.search, problems)
-    baseline = baseline_of(tree, ours.baseline | line.baseline, problems)
+    tree = checked_tree(file_keys.keys, line_keys.keys, objective.name if objective else None, problems)
+    search = search_config(file_keys.search | line_keys.search, problems)
+    baseline = baseline_of(tree, file_keys.baseline | line_keys.baseline, problems)
     name = file.get("name") or name
     if not (isinstance(name, str) and names_folder(name)):
         right = f"a word without '/', of {LONGEST_NAME} bytes at most"
@@ -196,7 +196,7 @@ def build(
     require_fitting(experiment)
     points = tuple(published_points(experiment)) if search.points else ()
     experiment = with_whole_grid(replace(experiment, points=points))
-    return replace(experiment, notes=tuple(notes_on(experiment, tree, ours, line)))
+    return replace(experiment, notes=tuple(notes_on(experiment, tree, file_keys, line_keys)))
 
 
 def search_config(keys: Flat, problems: list[Problem]) -> SearchConfig:
@@ -235,7 +235,7 @@ def with_whole_grid(experiment: Experiment) -> Experiment:
 # -- what a user should know of a sound experiment ---------------------------------------------------------------------
 
 
-def notes_on(experiment: Experiment, tree: Tree, file: Written, line: Written) -> Iterator[str]:
+def notes_on(experiment: Experiment, tree: Tree, file: Parts, line: Parts) -> Iterator[str]:
     """Notes on keys and settings that are allowed, and yet not what they seem."""
     search = experiment.search
     yield from (f"{key} is left out: {why}" for key, why in tree.left_out.items())
@@ -267,7 +267,7 @@ def rate_note(tree: Tree, file_rankers: list[str]) -> list[str]:
     return [f"{key} {meant}; by default {', '.join(outside)}"] if outside else []
 
 
-def keys_without_effect(experiment: Experiment, tree: Tree, line: Written) -> list[str]:
+def keys_without_effect(experiment: Experiment, tree: Tree, line: Parts) -> list[str]:
     """Those of the command line's keys that have no effect on the search, or on any of its trainings."""
     active = active_values(experiment.search, experiment.search)
     unread = [f"search.{key}" for key in line.search if key not in active]

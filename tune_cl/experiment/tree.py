@@ -43,16 +43,16 @@ NEVER_OPENED = (
 
 
 @dataclass
-class Written:
+class Parts:
     """The dotted keys of a space file, or of the command line, in its three parts. An empty key holds what stands in
-    place of a section."""
+    location of a section."""
 
     keys: Flat
     search: Flat
     baseline: Flat
 
 
-def written(tree: Mapping[str, Any], problems: list[Problem]) -> Written:
+def parts_of(tree: Mapping[str, Any], problems: list[Problem]) -> Parts:
     """The keys of a tree, without those that are words for people."""
     parts: dict[str, Flat] = {"": {}, "search": {}, "baseline": {}}
     keys = {key: tree[key] for key in tree if key not in (*TEXTS, OBJECTIVE)}
@@ -62,7 +62,7 @@ def written(tree: Mapping[str, Any], problems: list[Problem]) -> Written:
             parts[section][rest] = value
         else:
             parts[""][key] = value
-    return Written(*parts.values())
+    return Parts(*parts.values())
 
 
 def flat_keys(tree: Mapping[str, Any], problems: list[Problem], prefix: str = "") -> Flat:
@@ -227,12 +227,12 @@ def checked_range(key: str, one: FieldInfo, parameter: Parameter) -> Parameter:
     return choice(*values, when=parameter.when)
 
 
-def all_checked(place: str, one: FieldInfo, values: Iterable[Any]) -> list[Any]:
+def all_checked(location: str, one: FieldInfo, values: Iterable[Any]) -> list[Any]:
     """The values as a field holds them. Raises one ConfigError with the problems of all of them."""
     checked, problems = [], list[Problem]()
     for value in values:
         with gathering(problems):
-            checked.append(validate_value(place, one, value))
+            checked.append(validate_value(location, one, value))
     if problems:
         raise ConfigError(dict.fromkeys(problems))
     return checked
@@ -269,22 +269,22 @@ def check_condition(tree: Tree, key: str, keys: Flat) -> None:
     Raises ConfigError if the condition is wrong or was never possible. `keys`: all that are written."""
     parameter, when = tree.parameters[key], dict[str, tuple[Any, ...]]()
     for other, options in parameter.when.items():
-        place = f"{key}.when.{other}"
+        location = f"{key}.when.{other}"
         if other in tree.left_out:
             return tree.leave_out(key, f"it exists only with {other}")
         if other not in tree.fields:
-            raise ConfigError(replace(unknown_key(other, shown(options), tree.fields), location=place))
-        opened = tree.parameters.get(other)
-        if other in keys and other not in tree.fixed and opened is None:
+            raise ConfigError(replace(unknown_key(other, shown(options), tree.fields), location=location))
+        searched = tree.parameters.get(other)
+        if other in keys and other not in tree.fixed and searched is None:
             continue  # its own problem is reported
-        when[other] = tuple(all_checked(place, tree.fields[other], options))
-        can_be = opened.allows if opened else tree.values(other).__contains__
+        when[other] = tuple(all_checked(location, tree.fields[other], options))
+        can_be = searched.allows if searched else tree.values(other).__contains__
         impossible = [value for value in when[other] if not can_be(value)]
         could_be = ", ".join(map(shown, tree.values(other)))
         if other in tree.line and len(impossible) == len(when[other]):
             return tree.leave_out(key, f"{other} is {could_be}")
-        if impossible and other not in tree.line and (opened or len(impossible) == len(when[other])):
-            raise ConfigError(Problem(place, f"never {', '.join(map(shown, impossible))}", f"one of {could_be}"))
+        if impossible and other not in tree.line and (searched or len(impossible) == len(when[other])):
+            raise ConfigError(Problem(location, f"never {', '.join(map(shown, impossible))}", f"one of {could_be}"))
     tree.parameters[key] = replace(parameter, when=when)
     return None
 

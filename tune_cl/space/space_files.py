@@ -111,27 +111,27 @@ def doubts(root: yaml.Node | None, location: str) -> list[Problem]:
     Raises ConfigError for aliases, which are not followed."""
     problems: list[Problem] = []
     aliases: list[Problem] = []
-    waiting = [] if root is None else [(root, root.start_mark.line)]
-    seen: set[int] = set()
-    while waiting:
-        node, above = waiting.pop()
-        if id(node) in seen:
+    stack = [] if root is None else [(root, root.start_mark.line)]
+    visited: set[int] = set()
+    while stack:
+        node, above = stack.pop()
+        if id(node) in visited:
             aliases.append(Problem(f"{location}:{above + 1}", "an alias is not followed", "the value written out"))
             continue
-        seen.add(id(node))
+        visited.add(id(node))
         line = node.start_mark.line
         if isinstance(node, yaml.ScalarNode) and (hidden := INVISIBLE.search(node.value)):
             name = unicodedata.name(hidden[0], "a control character").lower()
             wrong = f"holds an invisible character, U+{ord(hidden[0]):04X} ({name})"
             problems.append(Problem(f"{location}:{line + 1}", wrong, "the line typed anew"))
         elif isinstance(node, yaml.SequenceNode):
-            waiting += [(item, line) for item in reversed(node.value)]
+            stack += [(item, line) for item in reversed(node.value)]
         elif isinstance(node, yaml.MappingNode):
             lines: dict[str, int] = {}
-            for key, value in reversed(node.value):  # the last to wait is the next
+            for key, value in reversed(node.value):  # the last is visited next
                 if key.value not in TEXTS:
-                    waiting.append((value, key.start_mark.line))
-                waiting.append((key, key.start_mark.line))
+                    stack.append((value, key.start_mark.line))
+                stack.append((key, key.start_mark.line))
             for key, _ in node.value:
                 at = key.start_mark.line
                 if isinstance(key, yaml.ScalarNode):  # others are refused when the value is constructed
