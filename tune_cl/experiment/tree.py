@@ -45,7 +45,7 @@ NEVER_OPENED = (
 @dataclass
 class Parts:
     """The dotted keys of a space file, or of the command line, in its three parts. An empty key holds what stands in
-    location of a section."""
+    place of a section."""
 
     keys: Flat
     search: Flat
