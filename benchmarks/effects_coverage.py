@@ -6,8 +6,9 @@ Curricula differ by three keys: one with three values, one with two, one number 
 and none of the variance of true effects is theirs, the rest each curriculum's own. A difference varies by SD .017
 between seeds. With one seed, its variance comes from 2 or 8 further trainings of one pair (degrees of freedom). Twins:
 each pair its own, or one for four pairs. `queries`: 200 queries, each of which moves all pairs (SD .02), each pair
-(.03) and each training (.16). `common`: a third of the variance between seeds is all pairs'. `harm`: all true variance
-is of one curriculum in five, which harms by an exponential amount.
+(.03) and each training (.16). `common`: a third of the variance between seeds is all pairs'. Harmful tails: all true
+variance is of one curriculum in five, which harms by an exponential amount (`exponential`) or one in ten by the same
+(`few`), or effects are drawn from those that the study of effects found for KNRM on WikiQA, scaled (`study`).
 docs/dev/effects-simulations.md holds what this prints.
 """
 
@@ -16,6 +17,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,8 +30,7 @@ from tune_cl.verdict.estimates import SeedNoise, effects_of
 OF_SEEDS = 0.017
 OF_QUERY, OF_PAIR_AND_QUERY, RESIDUAL, QUERIES = 0.02, 0.03, 0.16, 200
 TRUE = (0.0, 0.01, 0.025)
-HARM = 0.2  # of the curricula
-HARM_SD = (2 * HARM - HARM**2) ** 0.5  # of their effects, in means of the exponential
+TAILS = ("exponential", "few", "study")
 BY_VALUE = 300  # repetitions with effects by value, which take longer
 
 
@@ -43,20 +45,21 @@ class Design:
     pairs_a_twin: int = 1
     queries: int = 1
     common: float = 0.0
-    harm: bool = False
+    tail: str = ""
 
     @property
     def words(self) -> str:
         known = f", {self.freedom} df" if self.seeds == 1 else ""
         shared = f", {self.pairs_a_twin} pairs a twin" if self.pairs_a_twin > 1 else ""
         extra = (", queries" if self.queries > 1 else "") + (", common" if self.common else "")
-        extra += ", harm" if self.harm else ""
+        extra += f", {self.tail}" if self.tail else ""
         return f"{self.pairs} | {self.seeds}{known}{shared}{extra} | {self.true}"
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """One search, and the truth about it: mean and SD of the population, effects of values by key and value."""
+    """One search, and the truth about it: the mean of all curricula, the SD of these, effects of values by key and
+    value."""
 
     differences: np.ndarray
     settings: list[dict[str, Any]]
@@ -67,19 +70,15 @@ class Drawn:
 
 
 def draw(design: Design, rng: np.random.Generator) -> Drawn:
-    parts = {"a": (3, 0.5), "b": (2, 0.25)}
-    own = design.true * (1.0 if design.harm else 0.25**0.5)  # SD of what is each curriculum's own
-    levels = {
-        key: (0.0 if design.harm else design.true) * share**0.5 * rng.normal(size=count)
-        for key, (count, share) in parts.items()
-    }
+    parts = {} if design.tail else {"a": (3, 0.5), "b": (2, 0.25)}
+    levels = {key: design.true * share**0.5 * rng.normal(size=count) for key, (count, share) in parts.items()}
     chosen = {key: rng.integers(len(levels[key]), size=design.pairs) for key in levels}
-    effects = sum(levels[key][chosen[key]] for key in levels) + own * rng.normal(size=design.pairs)
     middle = 0.0
-    if design.harm:
-        harm = own / HARM_SD
-        effects = -harm * (rng.random(design.pairs) < HARM) * rng.exponential(size=design.pairs)
-        middle = -harm * HARM
+    if design.tail:
+        own, middle = tail(design, rng)
+    else:
+        own = design.true * 0.25**0.5 * rng.normal(size=design.pairs)
+    effects = sum(levels[key][chosen[key]] for key in levels) + own
     numbers = rng.uniform(size=design.pairs)
     settings = [
         {key: int(chosen[key][place]) for key in levels} | {"c": numbers[place]} for place in range(design.pairs)
@@ -92,13 +91,35 @@ def draw(design: Design, rng: np.random.Generator) -> Drawn:
         for value in range(len(levels[key]))
     }
     mean = middle + sum(values.mean() for values in levels.values())
-    sd = (sum(values.var() for values in levels.values()) + own**2) ** 0.5
     known = None
     if design.seeds == 1:
         variance = OF_SEEDS**2 * rng.chisquare(design.freedom) / design.freedom
         known = SeedNoise(float(variance), design.freedom)
     noise = _noise(design, rng)
+    sd = float(effects.std(ddof=1))
     return Drawn(effects.reshape(-1, *[1] * (noise.ndim - 1)) + noise, settings, known, mean, sd, of_value)
+
+
+def tail(design: Design, rng: np.random.Generator) -> tuple[np.ndarray, float]:
+    """Effects of the design's pairs, and the mean of all curricula."""
+    if design.tail == "study":
+        population = study()
+        population = population * design.true / population.std()
+        return rng.choice(population, design.pairs), float(population.mean())
+    harmful = rng.random(design.pairs) < (0.2 if design.tail == "exponential" else 0.1)
+    if design.tail == "few":
+        size = design.true / (0.1 * 0.9) ** 0.5
+        return -size * harmful, -0.1 * size
+    size = design.true / (2 * 0.2 - 0.2**2) ** 0.5
+    return -size * harmful * rng.exponential(size=design.pairs), -0.2 * size
+
+
+@cache
+def study() -> np.ndarray:
+    """Mean differences of the curricula that were trained on WikiQA."""
+    with np.load(Path(__file__).parent / "evidence" / "values" / "wikiqa-knrm-clean.npz") as stored:
+        own, plain = stored["map"].astype(float) / 60_000
+    return (own - plain).mean(axis=(1, 2))
 
 
 def _noise(design: Design, rng: np.random.Generator) -> np.ndarray:
@@ -129,7 +150,7 @@ def measure(design: Design, repetitions: int) -> list[float]:
         drawn = draw(design, rng)
         settings = drawn.settings if repetition < BY_VALUE else [{}] * design.pairs
         rows.append(list(_row(effects_of(names, drawn.differences, twins, settings, drawn.known), drawn)))
-    return np.nanmean(np.array(rows), axis=0).tolist()
+    return np.nanmean(np.array(rows), axis=0).tolist()  # NaN, with a warning, where a design has no values
 
 
 def _row(found: Effects, drawn: Drawn) -> Iterator[float]:
@@ -149,8 +170,12 @@ def designs(pairs: list[int], seeds: list[int]) -> Iterator[Design]:
         if design.true == TRUE[1] and design.pairs == 16:
             yield replace(design, pairs_a_twin=4)
             yield replace(design, common=1 / 3)
-            yield replace(design, harm=True)
             yield replace(design, freedom=8) if design.seeds == 1 else replace(design, queries=QUERIES, pairs_a_twin=4)
+    for design in plain:
+        if design.true and design.seeds > 1:
+            yield from (replace(design, tail=name) for name in TAILS)
+        if design.true and design.seeds == 2 and design.pairs == 16:
+            yield from (replace(design, tail=name, queries=QUERIES, pairs_a_twin=4) for name in TAILS)
 
 
 def main() -> None:
@@ -158,12 +183,16 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=2000)
     parser.add_argument("--pairs", type=int, nargs="+", default=[8, 16, 32])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--tails", action="store_true", help="the harmful tails alone")
     options = parser.parse_args()
     head = ("pairs", "seeds", "true SD", "mean", "SD", "values", "width", "upper SD")
     print(f"| {' | '.join(head)} |\n|{'---|' * len(head)}")
     for design in designs(options.pairs, options.seeds):
+        if options.tails and not design.tail:
+            continue
         covered, widths = (numbers := measure(design, options.repetitions))[:3], numbers[3:]
-        cells = [design.words, *(f"{value:.3f}" for value in covered), *(f"{value:.4f}" for value in widths)]
+        shown = ["" if np.isnan(value) else f"{value:.3f}" for value in covered]
+        cells = [design.words, *shown, *(f"{value:.4f}" for value in widths)]
         print(f"| {' | '.join(cells)} |", flush=True)
 
 

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ KINDS = {  # by what a curriculum does: whether hard pairs come first (`anti`), 
     (True, True): HARMFUL,
 }
 Row = Mapping[str, Any]
+study_effects = partial(effects_of, bootstrap=False)  # means are pooled by their standard errors
 
 
 def read_rows(file: Path) -> list[dict[str, Any]]:
@@ -88,13 +89,13 @@ class CellEffects:
     def effects(self, metric: str, by_value: bool = False) -> Effects:
         names = self.row["pairs"]
         settings = self.row["settings"] if by_value else [{}] * len(names)
-        return effects_of(names, self.differences(metric), names, settings, clusters=self.stored["clusters"])
+        return study_effects(names, self.differences(metric), names, settings, clusters=self.stored["clusters"])
 
     def effects_among(self, pairs: Sequence[int], these_seeds: bool = False) -> Effects:
         """Of some of its curricula. `these_seeds`: the interval is for new curricula and queries, not for new seeds."""
         cube, names = self.differences(self.row["metric"])[pairs], [str(pair) for pair in pairs]
         cube = cube.mean(axis=1, keepdims=True) if these_seeds else cube
-        return effects_of(names, cube, names, [{}] * len(names), clusters=self.stored["clusters"])
+        return study_effects(names, cube, names, [{}] * len(names), clusters=self.stored["clusters"])
 
     def kind(self, pair: int) -> str:
         """What the curriculum of a pair does; trees have no such order."""
@@ -317,7 +318,7 @@ def found_by_effects(cells: Sequence[CellEffects], gains: Sequence[float]) -> li
 
 def interval_of(cube: np.ndarray, clusters: np.ndarray) -> tuple[float, float]:
     names = [str(pair) for pair in range(len(cube))]
-    return effects_of(names, cube, names, [{}] * len(names), clusters=clusters).ci95
+    return study_effects(names, cube, names, [{}] * len(names), clusters=clusters).ci95
 
 
 @dataclass(frozen=True)
@@ -352,4 +353,4 @@ def _control(name: str, own: np.ndarray, other: np.ndarray, clusters: np.ndarray
         for one, plain in zip(own, other, strict=True)
     ]
     better = sum(test.verdict == "better" for test in tests)
-    return Control(name, effects_of(names, cube, names, [{}] * len(names), clusters=clusters), found, better)
+    return Control(name, study_effects(names, cube, names, [{}] * len(names), clusters=clusters), found, better)

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import t
 
 from tune_cl.results import Effects
-from tune_cl.verdict.estimates import SeedNoise, effects_of
+from tune_cl.verdict.estimates import SeedNoise, effects_of, probability_of_gain, smallest_found
 
 RNG = np.random.default_rng(5)
 NOISE = RNG.normal(size=(40, 3))
@@ -38,7 +38,10 @@ def test_pairs_with_twins_of_their_own_are_a_one_way_analysis_of_variance() -> N
     differences = true[:, None] + 0.001 * (NOISE - NOISE.mean(axis=0))  # seeds move no pairs together
     told, means = found(differences), differences.mean(axis=1)
     half = t.ppf(0.975, 39) * means.std(ddof=1) / np.sqrt(40)
-    assert told.ci95 == pytest.approx((means.mean() - half, means.mean() + half), rel=1e-3)
+    wider = (told.ci95[1] - told.ci95[0]) / (2 * half)
+    assert told.ci95[0] < means.mean() - half and told.ci95[1] > means.mean() + half and wider < 1.25
+    alone = found(differences, bootstrap=False)
+    assert alone.ci95 == pytest.approx((means.mean() - half, means.mean() + half), rel=1e-3)
     within = differences.var(axis=1, ddof=1).mean() * 40 / 39  # the seeds' means are 0: they took a degree of freedom
     assert told.sd_seeds == pytest.approx(np.sqrt(within), rel=0.02)
     assert told.sd_true == pytest.approx(np.sqrt(means.var(ddof=1) - within / 3), rel=1e-3)
@@ -102,14 +105,19 @@ def test_values_of_keys_that_help_are_found_and_others_pulled_to_the_mean() -> N
     assert sum(one.pairs for one in told.by_value if one.key == "curriculum.m") == 20, "where the key has an effect"
 
 
-def test_intervals_hold_the_truth() -> None:
+@pytest.mark.parametrize("tail", [False, True])
+def test_intervals_hold_the_truth(tail: bool) -> None:
     """benchmarks/effects_coverage.py has the table; this is its middle."""
     rng, rows = np.random.default_rng(3), []
     for _ in range(150):
-        told = found(0.01 * rng.normal(size=(16, 1)) + 0.015 * rng.normal(size=(16, 2)))
+        true = 0.01 * rng.normal(size=(32, 1))
+        if tail:
+            true = -0.04 * (rng.random((32, 1)) < 0.2) * rng.exponential(size=(32, 1))
+        told = found(true + 0.015 * rng.normal(size=(32, 2)))
         low, high = told.sd_true_ci95 or (1, 1)
-        rows.append((told.ci95[0] <= 0 <= told.ci95[1], low <= 0.01 <= high))
-    assert np.all(np.abs(np.mean(rows, axis=0) - 0.95) < 0.05)
+        mean = -0.008 if tail else 0
+        rows.append((told.ci95[0] <= mean <= told.ci95[1], low <= true.std(ddof=1) <= high))
+    assert np.all(np.mean(rows, axis=0) > 0.88)
 
 
 def test_two_pairs_are_the_fewest_and_the_result_is_json() -> None:
@@ -135,6 +143,14 @@ def test_a_harmful_tail_promises_no_gain() -> None:
         assert made.most <= differences.mean(axis=1).max()
         errors.append(made.best.gain - true[int(made.best.trial_id[1:])])
     assert abs(np.mean(errors)) < 0.003
+
+
+def test_the_probability_of_a_gain() -> None:
+    nothing, one = np.zeros(12), np.array([*[0.0] * 11, 0.08])
+    assert probability_of_gain(nothing, 0.01, 0.02) == 0
+    assert probability_of_gain(one, 0.01, 0.02) > 0.99 > 0.9 > probability_of_gain(one, 0.04, 0.02)
+    assert probability_of_gain(-one, 0.01, 0.02) < 0.01, "harm is no gain"
+    assert smallest_found(0.01, seeds=20) == smallest_found(0.01) / 2
 
 
 @pytest.mark.parametrize(("gain", "is_said"), [(0.0, True), (0.05, False)])

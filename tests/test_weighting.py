@@ -106,6 +106,7 @@ def test_known_self_paced_weights(name: str, known: dict[int, list[float]]) -> N
     weigher = Weigher(4, False, True, losses=Losses(losses_of(LOSSES, False), 0.5, SELF_PACED_WEIGHTS[name]))
     found = {i: weigher(Batch(rows, rows, rows), i) for i in known}
     assert all(found[i] == pytest.approx(known[i]) for i in known)
+    assert {at: weigher.used_share(at) for at in known} == {at: np.count_nonzero(row) / 5 for at, row in known.items()}
 
 
 @pytest.mark.parametrize("first", [0.3, 0.8])

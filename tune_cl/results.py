@@ -77,7 +77,7 @@ class Effects(Result):
     ci95           of the mean, for new curricula of this space; also for new seeds, and new queries where there are
                    several
     sd_pairs       observed standard deviation between pairs
-    sd_true        standard deviation of true effects between pairs
+    sd_true        standard deviation of the true effects of these pairs; its interval is for new seeds and queries
     sd_seeds       standard deviation of one pair's difference between seeds
     most           what the best of 100 more curricula is expected to gain
     worth_finding  probability that one of the pairs truly gains more than a test with five seeds would find

@@ -234,7 +234,7 @@ class Losses:
     def threshold(self) -> float:
         return max(float(np.quantile(self.loss, self.delta)), LEAST)
 
-    def weights(self, rows: np.ndarray, progress: float) -> np.ndarray:
+    def weights(self, rows: np.ndarray | slice, progress: float) -> np.ndarray:
         """Weight of instances, float64 [B]. The threshold is λ / (1 - progress): it grows without bound until all
         weights are 1 at progress 1."""
         return self.function(self.loss[rows] * (1 - progress) / self.threshold)
@@ -278,6 +278,12 @@ class Weigher:
         if self.losses is not None:
             return self.losses.weights(samples.instance, progress_of(iteration, self.m))
         return weights(turned(self._ease(samples), self.anti) + self.epsilon, iteration, self.m)
+
+    def used_share(self, iteration: int) -> float:
+        """Share of the instances that weigh more than 0 at an iteration (from 0): self-paced learning leaves some out."""
+        if self.losses is None or iteration >= self.m:
+            return 1.0
+        return float((self.losses.weights(slice(None), progress_of(iteration, self.m)) > 0).mean())
 
     def _ease(self, samples: Batch) -> np.ndarray:
         if self.value is None or self.relevant is None:

@@ -70,10 +70,12 @@ class Conclusion:
 
 
 def record_of(training: Progress) -> dict[str, Any]:
-    """How a training went. share_seen: of the pairs, up to the best iteration, where that is reported."""
+    """How a training went. share_seen: of the pairs, those that weighed more than 0 up to the best iteration, where that
+    is reported."""
     dev = [row[dev_key(training.run.metric)] for row in training.history]
     seconds = sum(row["seconds"] for row in training.history)
     reached = {"dev": training.best_value, "best_iteration": training.best_iteration}
-    shares = [row["available_share"] for row in training.history[: training.best_iteration] if "available_share" in row]
+    rows = [row for row in training.history[: training.best_iteration] if "available_share" in row]
+    shares = [row.get("used_share", row["available_share"]) for row in rows]
     share = {"share_seen": max(shares)} if shares else {}
     return {**reached, **share, "iterations": len(dev), "seconds": seconds, "dev_by_iteration": dev}

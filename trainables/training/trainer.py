@@ -121,9 +121,11 @@ class Training(RankerProgress):
             raise WorkFailed(
                 f"the training loss became {mean_loss} in iteration {self.iteration + 1}; a lower training.lr may help"
             )
+        available = self.curriculum.sampler.schedule.share(first + steps - 1)
         return {
             "train_loss": mean_loss,
-            "available_share": self.curriculum.sampler.schedule.share(first + steps - 1),
+            "available_share": available,
+            "used_share": min(available, self.curriculum.weigher.used_share(self.iteration)),
             "mean_weight": weight / steps,
             "samples_per_second": pairs / (time.perf_counter() - started),
         }

@@ -19,6 +19,7 @@ from tune_cl.experiment.search_keys import SearchConfig
 from tune_cl.experiment.search_parts import compares_inside_curricula, setup_of
 from tune_cl.results import Result
 from tune_cl.schedulers import SCHEDULERS
+from tune_cl.verdict.void import void_curricula
 
 DECIDING = (  # keys of which each value has a speed of its own
     "ranker.name",
@@ -100,6 +101,8 @@ def check(
     function = objective_of(objective) if objective else None
     keys = {"trials": trials, "max_iterations": max_iterations, "seed": seed}
     experiment = requested_experiment(space, overrides or {}, function, as_source(data), ranker, **keys)
+    for doubt in void_curricula(experiment):
+        say(f"note: {doubt}")
     if experiment.objective:
         for note in experiment.notes:
             say(f"note: {note}")

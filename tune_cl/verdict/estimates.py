@@ -7,19 +7,22 @@ selection.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import chdtrc, chdtri, ndtri, stdtrit
+from scipy.optimize import brentq
+from scipy.special import chdtri, chndtr, ndtri, stdtrit
 
 from trainables.core.randomness import generator
 from trainables.evaluation.significance import LEVEL, TINY, clustered, mean_squares
 from tune_cl.results import BestEffect, Effects, Interval, ValueEffect
 from tune_cl.verdict.effect_sentences import worded
 
+NO_ERROR = 1e-7  # of the sum of squares: less than this
 TAILS = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
+RESAMPLES, TAIL, FEWEST_DRAWN = 4000, 0.01, 6  # of the bootstrap of the mean: samples, either side, pairs
 QUANTILES = (np.arange(50) + 0.5) / 50  # by which a distribution is averaged over
 DRAWS = 500  # of the variances of values
 WIDEST = 3.0  # SDs of the observed effects that a true SD may have
@@ -57,14 +60,16 @@ def effects_of(
     settings: Sequence[Mapping[str, Any]],
     known: SeedNoise | None = None,
     clusters: Sequence[int] | np.ndarray | None = None,
+    bootstrap: bool = True,
     **about: Any,
 ) -> Effects:
     """Effects of P pairs: their trials, differences [P, S seeds] or [P, S, Q queries] (curriculum minus twin), and
     their values by key. Curricula, seeds and queries are crossed samples.
 
     Pairs with the same twin share its error. `known`: for one seed, whose variance the differences do not show.
-    `clusters`: of near-duplicate queries, as in `clustered`. `about`: the other fields of the result. Raises ValueError
-    for fewer than two pairs.
+    `clusters`: of near-duplicate queries, as in `clustered`. `bootstrap`: false for Student's interval of the mean, in
+    proportion to its standard error, which pooling needs. `about`: the other fields of the result. Raises ValueError for
+    fewer than two pairs.
     """
     if len(trials) < 2:
         raise ValueError(f"effects need 2 or more pairs, not {len(trials)}")
@@ -77,7 +82,7 @@ def effects_of(
     shared = shared_error(twins)
     whitened, spread = _contrasts(shared)
     noise = _noise(np.tensordot(whitened, cube, 1), shared, known)
-    mean, interval, common = _mean(cube, noise)
+    mean, interval, common = _mean(cube, noise, bootstrap)
     about |= {"mean": mean, "ci95": interval, "sd_pairs": float(means.std(ddof=1))}
     about["by_value"] = _by_value(means, settings, noise, common)
     if noise is None:
@@ -100,29 +105,52 @@ def _nothing(about: Mapping[str, Any], settings: Sequence[Mapping[str, Any]]) ->
 
 def _of_best(trials: Sequence[str], means: np.ndarray, noise: _Noise, seeds: int) -> dict[str, Any]:
     """The curriculum with the largest expected effect; what the best of MANY more is expected to gain; and the
-    probability that any of these pairs gains more than a test with SEEDS seeds would find.
-
-    The distribution of true effects is that of the largest likelihood, of whatever form (Kiefer & Wolfowitz 1956, by
-    EM), between the smallest and the largest estimate: a normal one would take a few harmful curricula for a chance of
-    as large gains. Errors are taken as normal and independent.
-    """
-    error = math.sqrt(max(noise.variance, TINY**2))
-    grid = np.linspace(means.min(), means.max(), GRID)
-    likelihood = np.exp(-(((means[:, None] - grid) / error) ** 2) / 2) + 1e-300
-    weights = np.full(GRID, 1 / GRID)
-    for _ in range(STEPS):
-        weights *= (1 / (likelihood @ weights)) @ likelihood / len(means)
-    posterior = likelihood * weights
-    posterior /= posterior.sum(axis=1, keepdims=True)
+    probability that any of these pairs gains more than a test with SEEDS seeds would find."""
+    grid, weights, posterior = true_effects(means, math.sqrt(noise.variance))
     expected = posterior @ grid
     best = int(expected.argmax())
-    below = np.cumsum(weights / weights.sum()) ** MANY
-    most = float(np.diff(below, prepend=0.0) @ grid)
+    below = np.cumsum(weights) ** MANY
     of_queries = max(0.0, noise.variance - noise.of_seed / seeds)
-    threshold = SURE * math.sqrt(noise.of_seed / SEEDS + of_queries)
-    any_gain = 1 - float(np.prod(1 - posterior[:, grid > threshold].sum(axis=1).clip(0, 1)))
-    gain = BestEffect(trial_id=trials[best], gain=float(expected[best]))
-    return {"best": gain, "most": most, "worth_finding": any_gain}
+    found = smallest_found(math.sqrt(noise.of_seed), of_queries=of_queries)
+    return {
+        "best": BestEffect(trial_id=trials[best], gain=float(expected[best])),
+        "most": float(np.diff(below, prepend=0.0) @ grid),
+        "worth_finding": _any_above(grid, posterior, found),
+    }
+
+
+def true_effects(differences: np.ndarray, error_sd: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The distribution of the true effects of pairs: a grid of effects [G], its weights [G], and for each pair the
+    probabilities of these effects [P, G], from differences [P] with independent normal errors.
+
+    It is the distribution of the largest likelihood, of whatever form (Kiefer & Wolfowitz 1956, by EM), between the
+    smallest and the largest difference: a normal one would take a few harmful curricula for a chance of as large gains.
+    """
+    grid = np.linspace(differences.min(), differences.max(), GRID)
+    likelihood = np.exp(-(((differences[:, None] - grid) / max(error_sd, TINY)) ** 2) / 2) + 1e-300
+    weights = np.full(GRID, 1 / GRID)
+    for _ in range(STEPS):
+        weights *= (1 / (likelihood @ weights)) @ likelihood / len(differences)
+    posterior = likelihood * weights
+    return grid, weights / weights.sum(), posterior / posterior.sum(axis=1, keepdims=True)
+
+
+def probability_of_gain(differences: np.ndarray, seed_sd: float, detectable: float) -> float:
+    """The probability that at least one of the pairs truly gains more than `detectable`. differences [P]: of a
+    curriculum from its twin; seed_sd: standard deviation of the error of each."""
+    grid, _, posterior = true_effects(np.asarray(differences, np.float64), seed_sd)
+    return _any_above(grid, posterior, detectable)
+
+
+def _any_above(grid: np.ndarray, posterior: np.ndarray, gain: float) -> float:
+    above = posterior[:, grid > gain].sum(axis=1).clip(0, 1)
+    return 1 - float(np.prod(1 - above))
+
+
+def smallest_found(seed_sd: float, seeds: int = SEEDS, of_queries: float = 0.0) -> float:
+    """The smallest gain that a test with so many seeds finds with a power of .8. seed_sd: of a pair's difference from
+    one seed to the next; of_queries: the variance that the queries add to its mean."""
+    return SURE * math.sqrt(seed_sd**2 / seeds + of_queries)
 
 
 def _by_query(differences: np.ndarray, clusters: Sequence[int] | np.ndarray | None) -> np.ndarray:
@@ -176,14 +204,15 @@ def _noise(contrasts: np.ndarray, shared: np.ndarray, known: SeedNoise | None) -
     return _Noise(whole / (seeds * queries), freedom, of_seed / queries, shared)
 
 
-def _mean(cube: np.ndarray, noise: _Noise | None) -> tuple[float, Interval, float]:
-    """The mean effect, its interval by Student's t, and the variance that all pairs have in common.
+def _mean(cube: np.ndarray, noise: _Noise | None, bootstrap: bool) -> tuple[float, Interval, float]:
+    """The mean effect, its interval, and the variance that all pairs have in common.
 
     The variance between pairs contains true effects and errors; what pairs share adds to it: the error of a common
-    twin, and how seeds and queries move all pairs at once. Degrees of freedom as Satterthwaite (1946).
+    twin, and how seeds and queries move all pairs at once. Student's t, degrees of freedom as Satterthwaite (1946), and
+    further where a bootstrap of the pairs is (`_excess`).
     """
-    pairs = len(cube)
-    mean, between = float(cube.mean()), float(cube.mean(axis=(1, 2)).var(ddof=1)) / pairs
+    pairs, means = len(cube), cube.mean(axis=(1, 2))
+    mean, between = float(means.mean()), float(means.var(ddof=1)) / pairs
     parts = [(between, pairs - 1.0)]
     if noise is not None:
         together = float(noise.shared.mean())
@@ -194,7 +223,25 @@ def _mean(cube: np.ndarray, noise: _Noise | None) -> tuple[float, Interval, floa
     variance = sum(part for part, _ in parts)
     freedom = variance**2 / max(sum(part**2 / free for part, free in parts), TINY**2)
     half = float(stdtrit(freedom, TAILS[1])) * math.sqrt(variance) if variance else 0.0
-    return mean, (mean - half, mean + half), sum(part for part, _ in common)
+    excess = _excess(means) if bootstrap else (0.0, 0.0)
+    below, above = (math.sqrt(half**2 + between * one) for one in excess)
+    return mean, (mean - below, mean + above), sum(part for part, _ in common)
+
+
+def _excess(means: np.ndarray) -> tuple[float, float]:
+    """By how much t squared, below and above the mean of pairs [P], exceeds Student's: few pairs know little of a tail.
+    t is from a bootstrap (Hall 1988), at a level that nearly holds in docs/dev/effects-simulations.md."""
+    centred, pairs = means - means.mean(), len(means)
+    if pairs < FEWEST_DRAWN:
+        return 0.0, 0.0
+    drawn = centred[generator(0, "mean effect", pairs).integers(pairs, size=(RESAMPLES, pairs))]
+    drawn = drawn[np.ptp(drawn, axis=1) > 0]
+    if not len(drawn):
+        return 0.0, 0.0
+    t = drawn.mean(axis=1) / (drawn.std(axis=1, ddof=1) / math.sqrt(pairs))
+    student = float(stdtrit(pairs - 1, TAILS[1]))
+    low, high = (max(student, abs(float(end))) for end in np.quantile(t, (TAIL, 1 - TAIL)))
+    return high**2 - student**2, low**2 - student**2
 
 
 def _common(cube: np.ndarray, noise: _Noise | None) -> list[tuple[float, float]]:
@@ -219,40 +266,29 @@ def _common(cube: np.ndarray, noise: _Noise | None) -> list[tuple[float, float]]
 
 
 def _true_sd(rows: np.ndarray, spread: np.ndarray, noise: _Noise) -> tuple[float, Interval]:
-    """Standard deviation of true effects and its interval, from contrasts rows [P - 1] with variance
-    `spread` τ² + error.
+    """Standard deviation of the true effects of these pairs, and its interval, from contrasts rows [P - 1] in which
+    true effects of variance 1 have variance `spread`.
 
-    The estimate is Paule and Mandel's (1982), the interval the Q-profile (Viechtbauer 2007). Both are averaged over
-    what the degrees of freedom of the error leave open of it.
+    True effects are fixed: their sum of squares over the error's is that of a noncentral chi-squared distribution,
+    whatever their own distribution is (a few pairs say little of the tail that others may have). Estimate and interval
+    are averaged over what the degrees of freedom of the error leave open of it.
     """
-    count, error = len(rows), max(noise.variance, TINY**2)
-    possible = error * noise.freedom / chdtri(noise.freedom, QUANTILES)
+    count, total = len(rows), float((rows**2).sum())
+    open_factor = noise.freedom / chdtri(noise.freedom, QUANTILES)
+    estimate = np.sqrt(np.maximum(total - count * noise.variance * open_factor, 0.0) / spread.sum()).mean()
+    possible = max(noise.variance, NO_ERROR * total) * open_factor
 
-    def squares(true: np.ndarray) -> np.ndarray:
-        return (rows**2 / (true[:, None] * spread + possible[:, None])).sum(axis=1)
+    def surplus(variance: float, tail: float) -> float:
+        """How sure it is that the variance is at most this, less `tail`."""
+        return float((1 - chndtr(total / possible, count, variance * spread.sum() / possible)).mean()) - tail
 
-    def below(true: np.ndarray) -> np.ndarray:
-        """How sure it is that the variance of true effects is at most this."""
-        return chdtrc(count, (rows**2 / (true[:, None, None] * spread + possible[:, None])).sum(axis=2)).mean(axis=1)
-
-    large = float((rows**2 / spread).sum())
-    estimates = _root(lambda true: count - squares(true), np.full(len(possible), large))
-    low, high = _root(lambda true: below(true) - TAILS, np.full(2, large))
-    return float(np.sqrt(estimates).mean()), (math.sqrt(low), math.sqrt(high))
-
-
-def _root(rising: Callable[[np.ndarray], np.ndarray], high: np.ndarray) -> np.ndarray:
-    """Where rising functions of a variance become 0; 0 where they are above 0 from the start. `high`: where they may
-    well be above 0."""
-    none = rising(np.zeros(len(high))) >= 0
-    while (short := (rising(high) < 0) & ~none).any():
-        high = np.where(short, 4 * high, high)
-    low = np.zeros(len(high))
-    for _ in range(40):
-        middle = (low + high) / 2
-        short = rising(middle) < 0
-        low, high = np.where(short, middle, low), np.where(short, high, middle)
-    return np.where(none, 0.0, high)
+    ends = []
+    for tail in TAILS:
+        high = total / spread.sum()
+        while surplus(high, tail) < 0:
+            high *= 2
+        ends.append(brentq(surplus, 0.0, high, (tail,)) if surplus(0.0, tail) < 0 else 0.0)
+    return float(estimate), (math.sqrt(ends[0]), math.sqrt(ends[1]))
 
 
 Group = tuple[str, Any, list[int]]  # a key, its value or range, the pairs that have it

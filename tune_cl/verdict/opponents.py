@@ -75,21 +75,20 @@ def _made(
 
 
 def share_seen(one: Contender, runs: Sequence[SeedRun], state: SearchState, experiment: Experiment) -> float:
-    """Which share of the pairs the checkpoints of a curriculum were trained on, by what its trainings so far report:
-    the mean over the search's trial and its trainings in the selection, each up to the iteration that dev chose. Where
-    nothing is reported: the share that its pacing ends with.
-
-    Weights that leave pairs out for good are not reported, so they get no filter."""
+    """Which share of the pairs the checkpoints of a curriculum were trained on with a weight above 0: the mean over its
+    trainings in the selection; without one, what the search's trial made available. Each up to the iteration that dev
+    chose. Where nothing is reported: the share that its pacing ends with."""
+    seen = [ended_result(run.folder, run.split).get("share_seen") for run in runs]
+    shares = [share for share in seen if share is not None]
     trial = state.trials[one.trial]
     best = trial.best(state.metric)
-    shares = [values.get("available_share") for at, values in trial.results.items() if best and at <= best.iteration]
-    seen = [max((share for share in shares if share is not None), default=None)]
-    seen += [ended_result(run.folder, run.split).get("share_seen") for run in runs]
-    reported = [share for share in seen if share is not None]
-    if not reported:
-        curriculum = experiment.config(one.point).run.curriculum
-        return 1.0 if curriculum.pacing == "none" else curriculum.final_share
-    return reported[0] if len({*reported}) == 1 else round(sum(reported) / len(reported), 2)
+    if best and not shares:
+        available = [row.get("available_share") for at, row in trial.results.items() if at <= best.iteration]
+        shares = sorted(share for share in available if share is not None)[-1:]
+    if shares:
+        return shares[0] if len({*shares}) == 1 else round(sum(shares) / len(shares), 2)
+    curriculum = experiment.config(one.point).run.curriculum
+    return 1.0 if curriculum.pacing == "none" else curriculum.final_share
 
 
 def filter_config(config: TrialConfig, share: float) -> TrialConfig:
