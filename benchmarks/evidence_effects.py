@@ -16,7 +16,8 @@ from scipy.special import ndtr, stdtrit
 
 import tune_cl
 from trainables.core.randomness import generator
-from trainables.evaluation.significance import clustered, crossed_tests, detectable, mean_squares
+from trainables.evaluation.crossed import crossed_tests, detectable, mean_squares
+from trainables.evaluation.significance import clustered
 from tune_cl.results import Effects, Opponent
 from tune_cl.verdict.estimates import TAILS, effects_of
 

@@ -398,7 +398,7 @@ def verdict_numbers(verdict: Any) -> Facts:
 def effect_numbers(effects: Any) -> Facts:
     """Likewise."""
     by_value = {f"{one.key}={shown(one.value)}": [one.effect, *one.ci95, one.pairs] for one in effects.by_value}
-    plain = {key: getattr(effects, key) for key in ("pairs", "mean", "sd_true", "sd_true_ci95", "sd_seeds", "ci95")}
+    plain = {key: getattr(effects, key) for key in ("pairs", "mean", "sd_seeds", "ci95")}
     return {**plain, "by_value": by_value}
 
 

@@ -18,7 +18,7 @@ from trainables.baselines.doubts import SEEDS, USUAL, doubts
 from trainables.data.clusters import cluster_notes, query_clusters
 from trainables.data.columns import RankingData
 from trainables.data.combine import some_queries
-from trainables.evaluation.significance import detectable
+from trainables.evaluation.crossed import detectable
 
 
 def graded_files() -> dict[str, str]:

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from benchmarks.power import Noise, draw, error_over_looks, estimate, found
 from tests.support.confirm_documents import made_verdict, opponent, rich_verdict
 from trainables.core.randomness import generator
-from trainables.evaluation.significance import UNKNOWN, SeededTest, adjust, crossed_tests
+from trainables.evaluation.crossed import UNKNOWN, SeededTest, crossed_tests
+from trainables.evaluation.significance import adjust
 from tune_cl.results import Collapse, FixedSeeds, Look, Role, Verdict
 from tune_cl.verdict.power import design_of
 from tune_cl.verdict.sentences import badge, markdown, notes

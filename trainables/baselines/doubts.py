@@ -9,7 +9,7 @@ import numpy as np
 from trainables.core.prose import counted
 from trainables.data.columns import RankingData
 from trainables.data.hygiene import query_keys
-from trainables.evaluation.significance import Components, detectable
+from trainables.evaluation.crossed import Components, detectable
 
 MOSTLY = 2 / 3  # share of relevant candidates
 SAME, MOST_COMPARED = 0.5, 200_000  # share of dev queries; queries, beyond which the texts are not compared

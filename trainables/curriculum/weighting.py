@@ -280,7 +280,7 @@ class Weigher:
         return weights(turned(self._ease(samples), self.anti) + self.epsilon, iteration, self.m)
 
     def used_share(self, iteration: int) -> float:
-        """Share of the instances that weigh more than 0 at an iteration (from 0): self-paced learning leaves some out."""
+        """Share of the instances that weigh more than 0 at an iteration (from 0)."""
         if self.losses is None or iteration >= self.m:
             return 1.0
         return float((self.losses.weights(slice(None), progress_of(iteration, self.m)) > 0).mean())

@@ -70,8 +70,8 @@ class Conclusion:
 
 
 def record_of(training: Progress) -> dict[str, Any]:
-    """How a training went. share_seen: of the pairs, those that weighed more than 0 up to the best iteration, where that
-    is reported."""
+    """How a training went. share_seen: of the pairs that weighed more than 0 up to the best iteration, where that is
+    reported."""
     dev = [row[dev_key(training.run.metric)] for row in training.history]
     seconds = sum(row["seconds"] for row in training.history)
     reached = {"dev": training.best_value, "best_iteration": training.best_iteration}

@@ -14,7 +14,7 @@ from trainables.config.function import Objective
 from trainables.config.objective import AnyRun
 from trainables.core.errors import ConfigError, Problem, WorkFailed
 from trainables.core.prose import counted, say
-from trainables.evaluation.significance import collapsed, two_groups, untaught
+from trainables.evaluation.collapses import collapsed, two_groups, untaught
 from tune_cl.experiment.arms import ARMS, CURRICULUM, PLAIN
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.history.events import VerdictEvent

@@ -16,7 +16,8 @@ from scipy.optimize import brentq
 from scipy.special import chdtri, chndtr, ndtri, stdtrit
 
 from trainables.core.randomness import generator
-from trainables.evaluation.significance import LEVEL, TINY, clustered, mean_squares
+from trainables.evaluation.crossed import TINY, mean_squares
+from trainables.evaluation.significance import LEVEL, clustered
 from tune_cl.results import BestEffect, Effects, Interval, ValueEffect
 from tune_cl.verdict.effect_sentences import worded
 
@@ -68,8 +69,8 @@ def effects_of(
 
     Pairs with the same twin share its error. `known`: for one seed, whose variance the differences do not show.
     `clusters`: of near-duplicate queries, as in `clustered`. `bootstrap`: false for Student's interval of the mean, in
-    proportion to its standard error, which pooling needs. `about`: the other fields of the result. Raises ValueError for
-    fewer than two pairs.
+    proportion to its standard error, which pooling needs. `about`: the other fields of the result. Raises ValueError
+    for fewer than two pairs.
     """
     if len(trials) < 2:
         raise ValueError(f"effects need 2 or more pairs, not {len(trials)}")
@@ -212,7 +213,7 @@ def _mean(cube: np.ndarray, noise: _Noise | None, bootstrap: bool) -> tuple[floa
     further where a bootstrap of the pairs is (`_excess`).
     """
     pairs, means = len(cube), cube.mean(axis=(1, 2))
-    mean, between = float(means.mean()), float(means.var(ddof=1)) / pairs
+    mean, between = float(cube.mean()), float(means.var(ddof=1)) / pairs
     parts = [(between, pairs - 1.0)]
     if noise is not None:
         together = float(noise.shared.mean())

@@ -9,7 +9,7 @@ import numpy as np
 
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.prose import counted
-from trainables.evaluation.significance import CrossedTest, crossed_tests
+from trainables.evaluation.crossed import CrossedTest, crossed_tests
 from tune_cl.experiment.arms import ARMS, CURRICULUM, PLAIN
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.history.search_folder import SearchFolder

@@ -12,9 +12,10 @@ import numpy as np
 from scipy.special import stdtrit
 
 from trainables.core.randomness import generator
-from trainables.evaluation.significance import MOST_SEEDS, Components, CrossedTest, error_and_freedom
+from trainables.evaluation.crossed import Components, CrossedTest, error_and_freedom
 
 DRAWS = 4000
+MOST_SEEDS = 100  # that anybody would train
 POWER = 0.8
 GAIN = 0.02  # of which a verdict says how likely it was to be found
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from trainables.core.errors import ConfigError, Problem
-from trainables.evaluation.significance import seeded_tests
+from trainables.evaluation.crossed import seeded_tests
 from tune_cl.experiment.arms import ARMS, CURRICULUM, PLAIN, Arm
 from tune_cl.history.state import SearchState
 from tune_cl.results import Candidate

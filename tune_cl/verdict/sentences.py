@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from trainables.core.prose import counted
+from trainables.evaluation.collapses import OFTEN
 from trainables.evaluation.metrics import in_words
-from trainables.evaluation.significance import OFTEN
 from tune_cl.results import LEVEL, Collapse, Opponent, Verdict
 from tune_cl.space.wording import below_label_free, label_free_rows, setting
 from tune_cl.verdict.power import GAIN

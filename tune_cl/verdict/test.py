@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import stdtrit
 
-from trainables.evaluation.significance import SeededTest, bootstrap_ci, clustered, holm, seeded_tests
+from trainables.evaluation.crossed import SeededTest, seeded_tests
+from trainables.evaluation.significance import bootstrap_ci, clustered, holm
 from tune_cl.results import LEVEL, Answer, Comparison, Configuration, FixedSeeds, Interval, Opponent, Role, Tested
 
 if TYPE_CHECKING:

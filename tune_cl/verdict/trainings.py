@@ -20,7 +20,6 @@ from trainables.config.objective import AnyRun
 from trainables.core.errors import Problem, WorkFailed
 from trainables.core.prose import counted, say
 from trainables.evaluation.per_query import values_file
-from trainables.evaluation.significance import MOST_SEEDS
 from trainables.evaluation.trec_files import read_per_query
 from trainables.training.checkpoint import read_json, require_whole
 from trainables.training.conclusion import RESULT, TRAINING, Conclusion
@@ -35,6 +34,7 @@ from tune_cl.search.remarks import grouped, in_count
 from tune_cl.search.trials import FINISHED, WAIT, Plan, reason_of
 from tune_cl.verdict.contenders import Contender
 from tune_cl.verdict.files import SPLITS
+from tune_cl.verdict.power import MOST_SEEDS
 
 if TYPE_CHECKING:
     import pandas as pd
