@@ -47,8 +47,9 @@ from tune_cl.experiment.readers import distinct_rankers
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.ray.shared_data import untrained
 from tune_cl.search.trials import Plan, Trials
-from tune_cl.verdict import confirm
-from tune_cl.verdict.confirm import Request, confirm_search
+from tune_cl.verdict import retraining
+from tune_cl.verdict.confirm import confirm_search
+from tune_cl.verdict.retraining import Request
 
 SEEDS, QUICK = 20, 2  # master seeds
 TREATMENTS: dict[str, dict[str, Any]] = {
@@ -148,7 +149,7 @@ def without_ray(executor: InProcess) -> Iterator[None]:
     unread = {"notes": lambda *_: [], "label_free": lambda *_: NOTHING}
     patches = [
         patch.multiple(module, **{name: value for name, value in replaced.items() if hasattr(module, name)})
-        for module in (run_search, run_trainings, confirm)
+        for module in (run_search, run_trainings, retraining)
     ]
     patches += [patch.multiple(inputs.RankerInputs, **unread), patch.object(inputs, "untrained", read_once)]
     with ExitStack() as stack:

@@ -35,9 +35,10 @@ from trainables.training.trainer import Training
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.results import Verdict
 from tune_cl.verdict import confirm as module
-from tune_cl.verdict.confirm import Request, confirm_search, default_seeds
+from tune_cl.verdict.confirm import confirm_search, default_seeds
 from tune_cl.verdict.files import last_verdict, verdict_file
 from tune_cl.verdict.plan import plan_of
+from tune_cl.verdict.retraining import Request
 from tune_cl.verdict.sentences import ON_DEV
 from tune_cl.verdict.test import compare, values_by_label
 

@@ -26,8 +26,10 @@ from tune_cl.run_trainings import SeedTrainings, replicates_of
 from tune_cl.search.progress_panel import NoPanel
 from tune_cl.search.trials import Plan
 from tune_cl.search_result import recorded_result
-from tune_cl.verdict.effects import EffectsRequest, measure_effects
-from tune_cl.verdict.pairs import last_effects, recorded_effects
+from tune_cl.verdict.effects import measure_effects
+from tune_cl.verdict.files import last_effects
+from tune_cl.verdict.pairs import recorded_effects
+from tune_cl.verdict.retraining import Request
 from tune_cl.verdict.trainings import ended_result
 
 ROOT = {"curriculum.pacing": "root", "curriculum.n": 2, "training.lr": 0.02}
@@ -70,7 +72,7 @@ def search(tmp_path: Path, data: Path) -> SearchFolder:
 
 
 def measured(search_folder: SearchFolder, seeds: int = 2, split: str = "test") -> Effects:
-    return measure_effects(tracked(search_folder), EffectsRequest(seeds=seeds, split=split), None)
+    return measure_effects(tracked(search_folder), Request(seeds=seeds, split=split), None)
 
 
 def test_the_search_s_own_pairs_are_compared_on_dev(search: SearchFolder) -> None:

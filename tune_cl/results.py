@@ -24,6 +24,7 @@ Role = Literal["champion", "twin", "default", "filter"]
 """champion: what selection chose in the plain arm; twin: a curriculum's own settings without the curriculum; default:
 the first trial; filter: the pairs that a curriculum uses, in random order."""
 PLAIN_TRAINING = "plain training"
+CONFIRMATION = "confirmation"  # the folder of a search with its verdicts and the trainings of these
 
 
 class Result(BaseModel):
@@ -387,7 +388,7 @@ class Verdict(Result):
         """Label, role, seed, query, value and cluster (near-duplicates have one), read from the search's folder."""
         import pandas as pd
 
-        return pd.read_parquet(Path(self.storage) / self.search / "confirmation" / f"{self.split}.parquet")
+        return pd.read_parquet(Path(self.storage) / self.search / CONFIRMATION / f"{self.split}.parquet")
 
     def __str__(self) -> str:
         return " ".join(self.sentences)

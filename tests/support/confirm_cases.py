@@ -30,9 +30,9 @@ from tune_cl.results import Verdict
 from tune_cl.run_search import recorded_arms
 from tune_cl.search.trials import Plan, Trials
 from tune_cl.space.space import Flat
-from tune_cl.verdict import confirm as confirmation
-from tune_cl.verdict import effects
-from tune_cl.verdict.confirm import Request, confirm_search
+from tune_cl.verdict import retraining
+from tune_cl.verdict.confirm import confirm_search
+from tune_cl.verdict.retraining import Request
 from tune_cl.verdict.trainings import Trainings, values_by_query
 
 SPACE = """
@@ -213,8 +213,7 @@ def local_trainer() -> Iterator[type[LocalTrainer]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run_trainings, "run_trials", LocalTrainer.run_trials)
         patch.setattr(run_trainings, "ray_session", no_ray)
-        for module in (confirmation, effects):
-            patch.setattr(module, "MlflowWriter", NoWriter)
+        patch.setattr(retraining, "MlflowWriter", NoWriter)
         for name, value in (("fails", {}), ("left", 1000), ("trained", [])):
             patch.setattr(LocalTrainer, name, value)
         yield LocalTrainer

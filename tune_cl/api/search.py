@@ -204,7 +204,8 @@ class Search:
         """
         with self._working(progress, objective, address) as panel:
             with loading():
-                from tune_cl.verdict.confirm import Request, confirm_search
+                from tune_cl.verdict.confirm import confirm_search
+                from tune_cl.verdict.retraining import Request
 
             request = Request(seeds=seeds, top=top, trials=tuple(trials), split=split)
             return confirm_search(self.search_folder, request, address, self._objective, panel)
@@ -212,8 +213,8 @@ class Search:
     def plan(self, top: int | None = None, trials: Sequence[str] = (), split: str = "test") -> Plan:
         """How many seeds `confirm` needs: its `table` has the smallest gain that each number finds, and the hours.
         Nothing is trained. Raises ConfigError as long as no two trainings tell how much the seed matters."""
-        from tune_cl.verdict.confirm import Request  # imports Ray
         from tune_cl.verdict.plan import plan_of
+        from tune_cl.verdict.retraining import Request  # imports Ray
 
         return plan_of(self.search_folder, self._state, Request(top=top, trials=tuple(trials), split=split))
 
@@ -251,9 +252,10 @@ class Search:
             return recorded_effects(self.search_folder)
         with self._working(progress, objective, address) as panel:
             with loading():
-                from tune_cl.verdict.effects import EffectsRequest, measure_effects
+                from tune_cl.verdict.effects import measure_effects
+                from tune_cl.verdict.retraining import Request
 
-            request = EffectsRequest(seeds=seeds, split=split or "test")
+            request = Request(seeds=seeds, split=split or "test")
             return measure_effects(self.search_folder, request, address, self._objective, panel)
 
     def write_report(

@@ -10,8 +10,7 @@ from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import SearchState, experiment_of, replay
 from tune_cl.results import Effects, SearchResult, Verdict
 from tune_cl.search_result import recorded_view, search_result
-from tune_cl.verdict.files import last_verdict
-from tune_cl.verdict.pairs import last_effects
+from tune_cl.verdict.files import last_effects, last_verdict
 
 
 @dataclass(frozen=True)
@@ -36,5 +35,5 @@ def contents_of(search_folder: SearchFolder) -> Contents:
     if state.best():
         result = search_result(state, search_folder, recorded_view(search_folder)[0])
     effects = last_effects(folder) or (result.effects if result else None)
-    verdict = last_verdict(folder, "test") or last_verdict(folder, "dev")
+    verdict = last_verdict(folder)
     return Contents(search_folder, state, experiment_of(state), result, effects, verdict)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from pathlib import Path
 
 import numpy as np
 
-from trainables.core.errors import ConfigError, DataError, Problem
-from trainables.core.files import read_text
+from trainables.core.errors import ConfigError, Problem
 from trainables.evaluation.metrics import dev_key
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.history.journal import read_events
@@ -17,7 +15,6 @@ from tune_cl.history.state import RAN_TO_THE_END, Pair, SearchState, TrialState,
 from tune_cl.results import Effects, PairEffect
 from tune_cl.space.space import Flat
 from tune_cl.verdict.estimates import SeedNoise, effects_of
-from tune_cl.verdict.files import SPLITS
 
 FEWEST = 2  # pairs
 
@@ -145,25 +142,6 @@ def _settings(pair: Pair, experiment: Experiment) -> Flat:
         for key in curriculum.point
         if key in curriculum.params and (key in experiment.baseline or key not in plain)
     }
-
-
-def effects_file(search: Path, split: str) -> Path:
-    """Where a search keeps what the last `tune-cl effects` found on a split."""
-    return search / "effects" / f"{split}.json"
-
-
-def last_effects(search: Path) -> Effects | None:
-    """What the last `tune-cl effects` found, on test or else on dev; None if there was none. Raises DataError if its
-    file is damaged."""
-    for split in SPLITS:
-        path = effects_file(search, split)
-        if path.exists():
-            try:
-                return Effects.model_validate_json(read_text(path))
-            except ValueError as wrong:
-                problem = Problem(str(path), str(wrong).split("\n")[0], "the file as tune-cl effects wrote it")
-                raise DataError(problem) from wrong
-    return None
 
 
 def recorded_effects(search_folder: SearchFolder) -> Effects:

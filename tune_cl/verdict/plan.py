@@ -15,12 +15,13 @@ from tune_cl.experiment.experiment import Experiment
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import SearchState, experiment_of, training_key
 from tune_cl.results import LEVEL, Plan, PlanRow, Verdict
-from tune_cl.verdict.confirm import Request, mean_seconds
+from tune_cl.verdict.confirm import mean_seconds
 from tune_cl.verdict.contenders import contenders_by_training, default_contender
 from tune_cl.verdict.files import last_verdict, verdict_values
 from tune_cl.verdict.opponents import in_pairs
 from tune_cl.verdict.pairs import distinct_pairs, replicated
 from tune_cl.verdict.power import design_of
+from tune_cl.verdict.retraining import Request
 from tune_cl.verdict.selection import SPLIT, choices, seeds_of_selection
 from tune_cl.verdict.test import Duel, outcomes
 from tune_cl.verdict.trainings import new_seeds, result_of, seed_run, values_by_query
@@ -33,7 +34,7 @@ def plan_of(search_folder: SearchFolder, state: SearchState, request: Request) -
     """The smallest gain that each number of seeds finds over all opponents, and the hours of all trainings, those of
     the selection included. Raises ConfigError where no variance between seeds is known."""
     experiment = experiment_of(state)
-    verdict = last_verdict(search_folder.folder, request.split) or last_verdict(search_folder.folder, "dev")
+    verdict = last_verdict(search_folder.folder, request.split, "dev")
     if verdict and len(verdict.seeds) > 1:
         tests, queries = _of_verdict(verdict), verdict.clusters
         source = f"the verdict on {verdict.split} with {counted(len(verdict.seeds), 'seed')}"

@@ -183,10 +183,9 @@ def leader(tests: Mapping[str, Sequence[Outcome]]) -> str:
 
 
 def configuration(
-    label: str, values: np.ndarray, trial_id: str | None = None, params: Mapping[str, Any] | None = None
+    label: str, means: np.ndarray, trial_id: str | None = None, params: Mapping[str, Any] | None = None
 ) -> Configuration:
-    """values: [seeds, queries]."""
-    means = values.mean(axis=1)
+    """means: over the queries [seeds]."""
     sd = float(means.std(ddof=1)) if len(means) > 1 else None
     return Configuration(
         label=label,
@@ -260,5 +259,5 @@ def compare(
         raise ValueError(f"'{min(unknown)}' is not a role: {', '.join(ROLES)}")
     roles: list[Role] = [role for role in ROLES if role in opponents]
     duels = [Duel(str(number), role, (role,), paired) for number in range(len(every)) for role in roles]
-    configurations = {label: configuration(label, one) for label, one in arms.items()}
+    configurations = {label: configuration(label, one.mean(axis=1)) for label, one in arms.items()}
     return tuple(tested(one, arms, configurations) for one in outcomes(arms, duels).values())

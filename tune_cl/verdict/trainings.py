@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from trainables.config.objective import AnyRun
-from trainables.core.errors import Problem, WorkFailed
+from trainables.core.errors import WorkFailed
 from trainables.core.prose import counted, say
 from trainables.evaluation.per_query import values_file
 from trainables.evaluation.trec_files import read_per_query
@@ -30,11 +30,10 @@ from tune_cl.history.events import TrainingCheckpointEvent
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import SearchState, TrialState
+from tune_cl.results import CONFIRMATION
 from tune_cl.search.remarks import grouped, in_count
 from tune_cl.search.trials import FINISHED, WAIT, Plan, reason_of
 from tune_cl.verdict.contenders import Contender
-from tune_cl.verdict.files import SPLITS
-from tune_cl.verdict.power import MOST_SEEDS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,23 +73,13 @@ def seed_run(
     """Teachers, random parts and label noise are drawn by the seed."""
     noise = {NOISE_SEED: seed} if draws_noise(experiment) else {}
     run = experiment.config({**contender.point, **noise}).with_seed(seed)
-    folder = search_folder.folder.joinpath("confirmation", contender.folder, f"seed-{seed}")
+    folder = search_folder.folder.joinpath(CONFIRMATION, contender.folder, f"seed-{seed}")
     return SeedRun(contender, seed, run, split, folder)
 
 
 def draws_noise(experiment: Experiment) -> bool:
     """Whether training labels are made wrong, which each seed draws anew."""
     return experiment.objective is None and bool(experiment.values(NOISE_SHARE)[0])
-
-
-def request_problems(seeds: int | None, split: str, enough: str) -> list[Problem]:
-    """What is wrong with the new seeds and the split that a user asks for. enough: numbers of seeds that are right."""
-    problems = []
-    if seeds is not None and not 1 <= seeds <= MOST_SEEDS:
-        problems.append(Problem("--seeds", f"{seeds} is not between 1 and {MOST_SEEDS}", enough))
-    if split not in SPLITS:
-        problems.append(Problem("--split", f"'{split}' is not a split for a test", " or ".join(SPLITS)))
-    return problems
 
 
 def new_seeds(number: int, searched: Collection[int], first: int = 1) -> list[int]:
