@@ -171,7 +171,7 @@ def test_two_samples_of_seeds_as_welch_has_it() -> None:
     freedom times what the error of the queries adds."""
     values, reference = series(5, 40, 0.3, number=3) + FIVE, series(5, 40, number=4) + 0.2 * FIVE
     [test] = crossed_tests([(values, reference)], paired=False)
-    theirs = scipy.stats.ttest_ind(values.mean(axis=1), reference.mean(axis=1), equal_var=False)
+    theirs: Any = scipy.stats.ttest_ind(values.mean(axis=1), reference.mean(axis=1), equal_var=False)
     assert test.seed_freedom * 4 == pytest.approx(float(theirs.df))
     error = abs(values.mean() - reference.mean()) / abs(float(theirs.statistic))
     assert error * (1 - 1e-9) <= test.error <= 1.05 * error and test.freedom >= float(theirs.df) * (1 - 1e-9)

@@ -43,6 +43,7 @@ LAYERS = (  # lowest first; a module belongs to the longest prefix of its name
     "tune_cl.inputs",
     "tune_cl.run_trainings",
     "tune_cl.run_search",
+    "tune_cl.verdict.retraining",
     "tune_cl.verdict.confirm",
     "tune_cl.verdict.effects",
     "tune_cl.verdict.plan",

@@ -128,7 +128,7 @@ def test_a_search_that_is_not_confirmed_says_how(tmp_path: Path) -> None:
 def test_a_notebook_shows_sections_in_a_style_of_their_own(confirmed: Contents) -> None:
     shown = search_html(confirmed.search_folder)
     assert shown.startswith('<div class="tune-cl"><style>.tune-cl {') and "body {" not in shown
-    assert "not significantly better" in shown and "<svg" in shown
+    assert "The curriculum: no difference shown" in shown and "<svg" in shown
 
 
 # -- the story, as every renderer shows it -------------------------------------------------------------------------

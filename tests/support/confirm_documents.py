@@ -56,7 +56,7 @@ def made_verdict(*opponents: Opponent, **other: Any) -> Verdict:
 
 
 def rich_verdict() -> Verdict:
-    """Not significant, with all that there may be."""
+    """No difference shown, with all that there may be."""
     weak = opponent("champion", difference=0.0109, p=0.02, params={"training.loss": "pairwise"})
     twin = opponent("twin", difference=-0.004, p=0.6, params={"training.loss": "cross_entropy"})
     left = Comparison(difference=0.016, ci95=(0.006, 0.026), p=0.002)

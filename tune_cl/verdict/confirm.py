@@ -14,7 +14,7 @@ from trainables.config.objective import AnyRun
 from trainables.core.errors import ConfigError, Problem, WorkFailed
 from trainables.core.prose import counted, say
 from trainables.evaluation.collapses import collapsed, two_groups, untaught
-from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN
+from tune_cl.experiment.arms import ARMS, CURRICULUM, PLAIN
 from tune_cl.history.events import VerdictEvent
 from tune_cl.history.search_folder import TRIALS, SearchFolder
 from tune_cl.history.state import SearchState
@@ -280,7 +280,7 @@ def decide(course: Confirmation, inputs: Inputs) -> tuple[Verdict, pd.DataFrame]
         ranker=state.ranker,
         storage=str(course.work.search_folder.storage),
         tracking_uri=masked(course.work.search_folder.tracking_uri),
-        plain=course.experiment.plain_words,
+        plain=course.experiment.arms.plain_words,
         plain_trials=len(state.trials_of(PLAIN)),
         plain_keys=tuple(state.opened_in(PLAIN)),
     )

@@ -17,19 +17,13 @@ from tune_cl.verdict.power import GAIN
 FEW_SOUND = 6  # seeds: with fewer, nothing is known of how often trainings collapse
 MOST_KEYS = 4  # listed in a sentence
 ON_DEV = "dev scores are biased: they chose the configurations and checkpoints, so this is not a verdict"
-ANSWERS = {"better": "Better", "no difference shown": "Not significant", "worse": "Worse"}
-BADGES = {
-    "better": "{} is significantly better",
-    "no difference shown": "{} is not significantly better",
-    "worse": "{} is significantly worse",
-}
 
 
 def badge(verdict: Verdict) -> str:
     """The verdict in a few words."""
     if verdict.split == "dev":
         return "No verdict: compared on dev only"
-    return BADGES[verdict.verdict].format("The curriculum" if verdict.over_curricula else "The change")
+    return f"{'The curriculum' if verdict.over_curricula else 'The change'}: {verdict.verdict}"
 
 
 def headline(verdict: Verdict) -> str:
@@ -40,9 +34,9 @@ def headline(verdict: Verdict) -> str:
     between = interval_words(first)
     if verdict.verdict != "no difference shown":
         population = "new queries and new trainings" if _draws(verdict) else "new queries; the seed changes nothing"
-        return f"{ANSWERS[verdict.verdict]}: {difference} ({between}), for {population}{p_words(verdict)}."
+        return f"{verdict.verdict.capitalize()}: {difference} ({between}), for {population}{p_words(verdict)}."
     why = f"too few seeds for trainings that collapse ({_collapsed_seeds(verdict)}); " if _too_few(verdict) else ""
-    return f"Not significant: {why}{difference}; {between}{p_words(verdict)}."
+    return f"No difference shown: {why}{difference}; {between}{p_words(verdict)}."
 
 
 def _draws(verdict: Verdict) -> bool:
@@ -189,7 +183,7 @@ def _fixed_seeds(verdict: Verdict) -> str:
         return ""
     seeds = counted(len(verdict.seeds), "seed")
     if fixed.verdict == "no difference shown":
-        return f"Over these {seeds} alone the difference is not significant (p = {fixed.p:.2g})."
+        return f"Over these {seeds} alone no difference is shown (p = {fixed.p:.2g})."
     return f"Over these {seeds} alone it is {fixed.verdict} (p = {fixed.p:.2g}); other seeds may differ."
 
 

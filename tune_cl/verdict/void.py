@@ -18,7 +18,7 @@ MOST = 300  # configurations that are looked at
 def void_curricula(experiment: Experiment) -> list[str]:
     """Which curricula train like plain training, are their own filter, or train like another one, with all other keys
     at their middle. Each text without a full stop."""
-    if not experiment.compares:
+    if not experiment.arms.compares:
         return []
     drawn = _configs(experiment, _points(experiment))
     every = [*_configs(experiment, experiment.points), *drawn]
