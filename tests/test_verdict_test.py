@@ -188,9 +188,11 @@ def test_noise_is_estimated_from_values_that_have_it() -> None:
 
 def test_no_sentence_claims_more_than_its_test() -> None:
     said = " ".join(rich_verdict().sentences)
-    assert said.startswith("No difference shown: 'root n=2' is 0.0040 MAP below its own settings without the curriculum")
+    assert said.startswith(
+        "No difference shown: 'root n=2' is 0.0040 MAP below its own settings without the curriculum"
+    )
     assert "may explain the gain" in said and "gain is that of" not in said
-    for part in ("loss=cross_entropy", "in 40 % of cases", "12 seeds would find", "test 2", "Note: a note.",
+    for part in ("loss=cross_entropy", "in 40 % of cases", "would need 12 seeds", "test 2", "Note: a note.",
                  "Over these 3 seeds alone it is worse", "Leaving out the pairs"):  # fmt: skip
         assert part in said, part
     equal = made_verdict(opponent("champion", difference=0.0, p=1.0, ci95=(0.0, 0.0)), verdict=NOTHING)

@@ -168,8 +168,13 @@ def settings_charts(study: Study, result: SearchResult) -> list[tuple[str, Marku
     keys = [key for key in result.searched("curriculum") if all(key in trial.params for trial in trials)]
     if len(trials) < FEWEST_TRIALS or len(keys) < 2:
         return []
+    noun = "curricula" if result.over_curricula else "other trials"
+    by_optuna = {
+        f"Settings of the {len(trials)} {noun} that ran to the end": "plot_parallel_coordinate",
+        "What matters among them": "plot_param_importances",
+    }
     name = f"dev {in_words(result.metric)}"
-    drawn = [(title, _by_optuna(draw, study, keys, title, name)) for title, draw in BY_OPTUNA.items()]
+    drawn = [(title, _by_optuna(draw, study, keys, title, name)) for title, draw in by_optuna.items()]
     return [(title, chart) for title, chart in drawn if chart]
 
 
@@ -216,6 +221,3 @@ def _restyle(axes: Axes, keys: Sequence[str]) -> None:
         spine.set_color(INK)
     if legend := axes.get_legend():
         legend.remove()
-
-
-BY_OPTUNA = {"Settings of all curricula": "plot_parallel_coordinate", "What matters": "plot_param_importances"}

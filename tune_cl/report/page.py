@@ -104,7 +104,7 @@ def effects_sections(effects: Effects | None) -> list[Section]:
         return []
     drawn = []
     if effects.by_value:
-        legend = "Partially pooled; in brackets the number of pairs; dashed: the mean over all pairs."
+        legend = "Pooled towards their centre; in brackets the number of pairs; dashed: the mean over all pairs."
         drawn.append(Chart("By value", charts.value_chart(effects), legend))
     if effects.by_pair:
         drawn.append(Chart("By pair", charts.pair_chart(effects)))

@@ -48,8 +48,8 @@ def _differ(effects: Effects, curricula: str) -> str:
         return f"how much {curricula} differ beyond the noise of seeds is unknown"
     low, high = effects.sd_true_ci95
     if not low:
-        return f"{curricula} do not differ significantly more than seeds do (true SD 0 to {high:.4f})"
-    return f"{curricula} differ (true SD {effects.sd_true:.4f} [{low:.4f}, {high:.4f}])"
+        return f"these {curricula} do not differ significantly more than seeds do (true SD 0 to {high:.4f})"
+    return f"these {curricula} differ (true SD {effects.sd_true:.4f} [{low:.4f}, {high:.4f}])"
 
 
 def _population(effects: Effects, curricula: str) -> str:
@@ -57,7 +57,7 @@ def _population(effects: Effects, curricula: str) -> str:
     if effects.queries is None:
         covers = "tune-cl effects --seeds 2 covers all pairs, new seeds and test queries"
         return f"The interval is for further {curricula}, on these dev queries and this seed; {covers}."
-    return f"The interval is for new {curricula} of this space, new seeds and new queries; no winner was chosen."
+    return f"The interval is for further {curricula} as the search chooses them, new seeds and new queries."
 
 
 def value_name(key: str, value: object) -> str:

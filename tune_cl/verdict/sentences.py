@@ -118,15 +118,16 @@ def _explained_gain(verdict: Verdict) -> str:
     gains = [one for one in verdict.opponents if _shown(one) and one.difference > 0]
     if not gains:
         return ""
-    gain = f"It is significantly above {opponent_words(verdict, gains[0])} ({gains[0].difference:+.4f})"
+    above = f"It is significantly above {opponent_words(verdict, gains[0])} ({gains[0].difference:+.4f})"
+    gain = f"{above}, but not significantly above"
     twin, left_out = _with_role(verdict, "twin"), _with_role(verdict, "filter")
     if twin and twin not in gains:
         keys = [key for key, value in twin.params.items() if gains[0].params.get(key) != value]
         settings = " ".join(setting(key, twin.params[key]) for key in keys[:MOST_KEYS])
         with_these = f" ({settings}: {twin.mean:.4f})" if settings else f" ({twin.mean:.4f})"
-        return f"{gain}, but not above its own settings {_without(verdict)}{with_these}: these may explain the gain."
+        return f"{gain} its own settings {_without(verdict)}{with_these}: these may explain the gain."
     if left_out and left_out not in gains:
-        return f"{gain}, but not above the same pairs in random order ({left_out.mean:.4f}): the filter may explain it."
+        return f"{gain} the same pairs in random order ({left_out.mean:.4f}): the filter may explain it."
     return ""
 
 
@@ -161,7 +162,7 @@ def _design(verdict: Verdict) -> str:
         f"{verdict.power * 100:.0f} % of cases, and one of {verdict.detectable:.4f} in 80 %"
     )
     needed = verdict.seeds_needed
-    return f"{said}; {counted(needed, 'seed')} would find what was observed." if needed else f"{said}."
+    return f"{said}; what was observed would need {counted(needed, 'seed')}." if needed else f"{said}."
 
 
 def _filter(verdict: Verdict) -> str:
@@ -169,7 +170,7 @@ def _filter(verdict: Verdict) -> str:
     filtered = verdict.filter_against_plain
     if filtered is None or filtered.ci95 is None or filtered.p is None:
         return ""
-    what = "Leaving out the pairs that its checkpoints never saw, in random order and"
+    what = "Leaving out the pairs that its checkpoints never used, in random order and"
     size = f"{filtered.difference:+.4f} {in_words(verdict.metric)}"
     between = f"95 % CI {filtered.ci95[0]:+.4f} to {filtered.ci95[1]:+.4f}, p = {filtered.p:.2g}"
     sure = "changes" if filtered.p <= LEVEL else "does not significantly change"
