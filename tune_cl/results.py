@@ -75,8 +75,8 @@ class Effects(Result):
     split          that the pairs are compared on; on dev without new seeds those of the search
     queries        that were taken as a sample; None where only means were compared
     seeds          how many trainings of each
-    ci95           of the mean, for further curricula as the search chooses them; also for new seeds, and new queries where there are
-                   several
+    ci95           of the mean, for further curricula as the search chooses them; also for new seeds, and new queries
+                   where there are several
     sd_pairs       observed standard deviation between pairs
     sd_true        standard deviation of the true effects of these pairs; its interval is for new seeds and queries
     sd_seeds       standard deviation of one pair's difference between seeds
