@@ -49,7 +49,7 @@ from tune_cl.schedulers.asha import Asha
 from tune_cl.search.driver import BASELINE_TRIAL, SearchDriver
 from tune_cl.search.trials import Plan
 from tune_cl.space.space import Flat, identity
-from tune_cl.verdict.contenders import default_contender
+from tune_cl.verdict.contenders import contenders_by_training
 from tune_cl.verdict.selection import MANY, choices, seeds_of_selection
 
 BOOTSTRAP = 2000
@@ -189,7 +189,7 @@ class Ours:
         if not self.selects:
             best = state.ranked()[0][0].params
             return Found(table.row[settings_of(experiment, best)], made, state.iterations)
-        arms = choices(state, default_contender(state, experiment), None, ())
+        arms = choices(state, contenders_by_training(state, experiment), None, ())
         rows = [table.row[settings_of(experiment, one.params)] for arm in ARMS for one in arms[arm]]
         number = min(seeds_of_selection(len(rows), made), len(seeds.selection))
         again = table.dev[rows][:, list(seeds.selection[:number])].max(axis=2)

@@ -27,7 +27,7 @@ from tune_cl.search.remarks import remarks
 from tune_cl.search_result import BEST_RANKER
 from tune_cl.space.wording import arm_words, label_free_of
 from tune_cl.verdict import sentences
-from tune_cl.verdict.contenders import Contender, default_contender
+from tune_cl.verdict.contenders import Contender, contenders_by_training
 from tune_cl.verdict.files import write_files
 from tune_cl.verdict.opponents import Plain, duel_of, opponents_of, share_seen
 from tune_cl.verdict.power import design_of
@@ -120,8 +120,9 @@ class Confirmation:
         if not state.end:
             right = f"{work.search_folder.command('resume')}, which ends it"
             raise ConfigError(Problem("NAME", f"search '{state.name}' has not ended", right))
-        self.default = default_contender(state, experiment)
-        arms = choices(state, self.default, request.top, request.trials)
+        self.searched = contenders_by_training(state, experiment)
+        self.default = next(iter(self.searched.values()))
+        arms = choices(state, self.searched, request.top, request.trials)
         self.draws = any(self.run(one, 1).run.draws for of_arm in arms.values() for one in of_arm)
         self.seeds = new_seeds(request.seeds or default_seeds(state), state.search_seeds)
         if not self.draws:
@@ -163,17 +164,20 @@ class Confirmation:
         plain = champion(self.candidates, self.selection, PLAIN)
         if not self.request.trials:
             self.curricula = [champion(self.candidates, self.selection, CURRICULUM)]
-        of_contender = {one.contender.label: one for one in self.candidates}
-        meets_default = True
-        if self.default.label in of_contender and not {self.default.label, plain.label} & self.work.failed_labels:
-            default, best = of_contender[self.default.label], of_contender[plain.label]
-            meets_default = not is_clearly_below(default, best, self.state.metric)
+        choices_by_label = {one.contender.label: one for one in self.candidates if not self.failed(one.contender)}
+        runs = {label: one.runs for label, one in choices_by_label.items()}
+        default: Contender | None = self.default
+        if {plain.label, self.default.label} <= runs.keys() and is_clearly_below(
+            choices_by_label[self.default.label], choices_by_label[plain.label], self.state.metric
+        ):
+            default = None
         for one in self.curricula:
-            runs = [] if one.label in self.work.failed_labels else of_contender[one.label].runs
-            share = share_seen(one, runs, self.state, self.experiment)
-            self.opponents[one.label] = opponents_of(
-                one, plain, self.default, share, self.state, self.experiment, meets_default
-            )
+            share = share_seen(one, runs.get(one.label, ()), self.state, self.experiment)
+            self.opponents[one.label] = opponents_of(one, plain, default, share, self.searched, self.experiment)
+
+    def failed(self, *contenders: Contender) -> bool:
+        """Whether a training of one of these failed."""
+        return any(one.label in self.work.failed_labels for one in contenders)
 
     def contenders(self) -> list[Contender]:
         """The plain champion, the curricula, then their other opponents, each once."""
@@ -195,12 +199,8 @@ class Confirmation:
 
     def complete(self) -> list[Contender]:
         """The curricula that can be tested: no training of theirs or of an opponent failed."""
-        failed = self.work.failed_labels
-        return [
-            one
-            for one in self.curricula
-            if one.label not in failed and not {each.contender.label for each in self.opponents[one.label]} & failed
-        ]
+        opponents = {one.label: [each.contender for each in self.opponents[one.label]] for one in self.curricula}
+        return [one for one in self.curricula if not self.failed(one, *opponents[one.label])]
 
     def _selected_words(self) -> str:
         chosen = [row for row in self.selection if row.chosen]
@@ -236,7 +236,7 @@ def decide(course: Confirmation, inputs: Inputs) -> tuple[Verdict, pd.DataFrame]
     complete = course.complete()
     if not complete:
         raise WorkFailed(failures_in_words(failed))
-    contenders = {one.label: one for one in course.contenders() if one.label not in course.work.failed_labels}
+    contenders = {one.label: one for one in course.contenders() if not course.failed(one)}
     runs = [course.run(one, seed) for one in contenders.values() for seed in course.seeds]
     frame = values_frame(runs, roles_in_words(course), state.metric)
     clusters = inputs.clusters(split)

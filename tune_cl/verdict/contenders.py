@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 
-from trainables.core.errors import ConfigError, Problem
-from tune_cl.experiment.arms import CURRICULUM, PLAIN
+from tune_cl.experiment.arms import PLAIN, Arm
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.history.state import SearchState, seedless, training_key
 from tune_cl.space.space import Flat
@@ -45,66 +44,34 @@ class Contender:
         return f"{name[: LONGEST - 13]}-{sha256(name.encode()).hexdigest()[:12]}"
 
 
-def default_contender(state: SearchState, experiment: Experiment) -> Contender:
-    """That of the first trial."""
-    base = experiment.base
-    return Contender(DEFAULT, state.baseline, base.point, seedless(base.params))
-
-
-def curricula(state: SearchState, default: Contender) -> dict[str, Contender]:
-    """The distinct configurations of sound trials with a curriculum, by label, in the order of the trials."""
-    labelled: dict[str, Contender] = {}
-    keys = {training_key(default.params)}
-    for trial in state.by_number():
-        key = training_key(trial.params)
-        if trial.arm == PLAIN or trial.outcome == "failed" or key in keys:
-            continue
-        keys.add(key)
-        label = trial.words
-        label = f"{label} ({trial.trial})" if label in labelled else label
-        labelled[label] = Contender(label, trial.trial, trial.point, seedless(trial.params))
-    return labelled
-
-
-def best_curricula(
-    state: SearchState, default: Contender, top: int | None = None, among: Collection[str] | None = None
-) -> list[Contender]:
-    """The `top` best curricula on dev, best first. `among`: the trials that count; None: all. Labels do not depend on
-    `top`. Raises ConfigError if no curriculum is left."""
-    ranks: dict[Hashable, int] = {}  # of a configuration's best trial: several trials may have the same
-    for trial, _ in state.ranked_of(CURRICULUM):
-        if among is None or trial.trial in among:
-            ranks.setdefault(training_key(trial.params), len(ranks))
-    ranked = {
-        ranks[key]: one for one in curricula(state, default).values() if (key := training_key(one.params)) in ranks
-    }
-    if not ranked:
-        right = "a search with at least one trial besides the baseline that did not fail"
-        raise ConfigError(Problem("NAME", f"search '{state.name}' has no configuration to confirm", right))
-    return [ranked[rank] for rank in sorted(ranked)][:top]
-
-
-def plain_contenders(state: SearchState, default: Contender) -> list[Contender]:
-    """The distinct configurations of plain trials, best on dev first; without failed trials."""
-    by_key: dict[Hashable, Contender] = {}
-    for trial, _ in state.ranked_of(PLAIN):
-        key = training_key(trial.params)
-        if key in by_key:
-            continue
-        params = seedless(trial.params)
-        label = plain_label(trial.point, params, trial.trial, by_key.values())
-        by_key[key] = default if trial.baseline else Contender(label, trial.trial, trial.point, params)
-    return list(by_key.values())
-
-
-def plain_label(point: Flat, params: Flat, trial: str, others: Iterable[Contender]) -> str:
-    """A configuration without a curriculum in words; with its trial if another one has the same."""
-    label = trial_words(point, params, plain=True)
-    return f"{label} ({trial})" if any(one.label == label for one in others) else label
+Contenders = Mapping[Hashable, Contender]  # by what they train (`training_key`)
 
 
 def contenders_by_training(state: SearchState, experiment: Experiment) -> dict[Hashable, Contender]:
-    """The configurations of all sound trials, by what they train."""
-    default = default_contender(state, experiment)
-    contenders = [*curricula(state, default).values(), default, *plain_contenders(state, default)]
-    return {training_key(one.params): one for one in reversed(contenders)}  # the first of equal ones
+    """The configurations of all sound trials: the default, then in the order of the trials."""
+    base = experiment.base
+    default = Contender(DEFAULT, state.baseline, base.point, seedless(base.params))
+    found: dict[Hashable, Contender] = {training_key(base.params): default}
+    for trial in state.by_number():
+        key = training_key(trial.params)
+        if trial.outcome == "failed" or key in found:
+            continue
+        params = seedless(trial.params)
+        words = trial_words(trial.point, params, plain=True) if trial.arm == PLAIN else trial.words
+        found[key] = Contender(distinct_label(words, trial.trial, found), trial.trial, trial.point, params)
+    return found
+
+
+def distinct_label(words: str, trial: str, others: Contenders) -> str:
+    """With its trial if another one is called the same."""
+    return f"{words} ({trial})" if any(one.label == words for one in others.values()) else words
+
+
+def best_contenders(
+    state: SearchState, contenders: Contenders, arm: Arm, among: Collection[str] | None = None
+) -> list[Contender]:
+    """Those of an arm, best on dev first. `among`: the trials that count; None: all."""
+    ranked = [trial for trial, _ in state.ranked_of(arm) if among is None or trial.trial in among]
+    keys = dict.fromkeys(training_key(trial.params) for trial in ranked)
+    default = next(iter(contenders))
+    return [contenders[key] for key in keys if arm == PLAIN or key != default]

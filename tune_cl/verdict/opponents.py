@@ -6,7 +6,7 @@ draw, or from the pairs that the curriculum leaves out.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from tune_cl.experiment.arms import ORDER
@@ -15,7 +15,7 @@ from tune_cl.history.state import SearchState, seedless, training_key
 from tune_cl.results import Role
 from tune_cl.space.space import Flat
 from tune_cl.space.wording import OF_CURRICULUM, trial_words
-from tune_cl.verdict.contenders import Contender, curricula, plain_contenders, plain_label
+from tune_cl.verdict.contenders import Contender, Contenders, distinct_label
 from tune_cl.verdict.test import Duel
 from tune_cl.verdict.trainings import SeedRun, ended_result
 
@@ -33,22 +33,20 @@ class Plain:
 def opponents_of(
     one: Contender,
     champion: Contender,
-    default: Contender,
+    default: Contender | None,
     share: float,
-    state: SearchState,
+    searched: Contenders,
     experiment: Experiment,
-    meets_default: bool = True,
 ) -> list[Plain]:
     """The opponents of a curriculum, each once, champion first.
 
-    share          of the pairs that the curriculum's checkpoints saw (`share_seen`)
-    meets_default  false where selection shows the default clearly below the champion
+    default   None where selection shows it clearly below the champion
+    share     of the pairs that the curriculum's checkpoints used (`share_seen`)
+    searched  the configurations of the search
     """
-    of_search = [*curricula(state, default).values(), *plain_contenders(state, default), champion, default]
-    searched = {training_key(each.params): each for each in of_search}
     config = experiment.config(one.point)
     plain: list[tuple[Role, Contender]] = [("champion", champion), ("twin", _made("twin", config.twin, searched))]
-    if meets_default:
+    if default:
         plain.append(("default", default))
     if share < WHOLE:
         plain.append(("filter", _made("filter", filter_config(config, share), searched, share)))
@@ -59,16 +57,14 @@ def opponents_of(
     return list(by_label.values())
 
 
-def _made(
-    role: Role, config: TrialConfig, searched: Mapping[Hashable, Contender], share: float | None = None
-) -> Contender:
+def _made(role: Role, config: TrialConfig, searched: Contenders, share: float | None = None) -> Contender:
     """The contender of the search with this configuration, else a new one, whose folder bears its role in place of a
     trial: curricula that differ in their curricula alone share it."""
     point, params = config.point, seedless(config.params)
     if same := searched.get(training_key(params)):
         return same
     if share is None:
-        label = plain_label(point, params, role, searched.values())
+        label = distinct_label(trial_words(point, params, plain=True), role, searched)
     else:
         label = f"filter {share:.3g} {trial_words(point, params, plain=False)}"
     return Contender(label, role, point, params, of_search=False)

@@ -16,7 +16,7 @@ from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import SearchState, experiment_of, training_key
 from tune_cl.results import LEVEL, Plan, PlanRow, Verdict
 from tune_cl.verdict.confirm import mean_seconds
-from tune_cl.verdict.contenders import contenders_by_training, default_contender
+from tune_cl.verdict.contenders import contenders_by_training
 from tune_cl.verdict.files import last_verdict, verdict_values
 from tune_cl.verdict.opponents import in_pairs
 from tune_cl.verdict.pairs import distinct_pairs, replicated
@@ -106,7 +106,7 @@ def _unknown(search_folder: SearchFolder) -> ConfigError:
 
 
 def _selection_trainings(state: SearchState, experiment: Experiment, request: Request) -> int:
-    arms = choices(state, default_contender(state, experiment), request.top, request.trials)
+    arms = choices(state, contenders_by_training(state, experiment), request.top, request.trials)
     compared = {PLAIN: len(arms[PLAIN]), CURRICULUM: 0 if request.trials else len(arms[CURRICULUM])}
     candidates = sum(compared[arm] for arm in ARMS if compared[arm] > 1)
     return candidates * seeds_of_selection(candidates, len(state.trials)) if candidates else 0

@@ -17,7 +17,7 @@ from trainables.evaluation.crossed import seeded_tests
 from tune_cl.experiment.arms import ARMS, CURRICULUM, PLAIN, Arm
 from tune_cl.history.state import SearchState
 from tune_cl.results import Candidate
-from tune_cl.verdict.contenders import Contender, best_curricula, plain_contenders
+from tune_cl.verdict.contenders import Contender, Contenders, best_contenders
 from tune_cl.verdict.test import LEVEL
 from tune_cl.verdict.trainings import SeedRun, ended_result, values_by_query
 
@@ -37,15 +37,18 @@ class Choice:
 
 
 def choices(
-    state: SearchState, default: Contender, top: int | None, trials: Sequence[str]
+    state: SearchState, contenders: Contenders, top: int | None, trials: Sequence[str]
 ) -> dict[Arm, list[Contender]]:
     """The best configurations of each arm on dev, best first. trials: the curricula to test, in place of the best ones.
     Raises ConfigError for trials that cannot be tested."""
     number = top or (3 if trials or len(state.trials) >= MANY else 2)
-    plain = plain_contenders(state, default)[:number] or [default]
+    plain = best_contenders(state, contenders, PLAIN)[:number] or [next(iter(contenders.values()))]
     _require_curricula(state, trials)
-    tested = best_curricula(state, default, None, trials) if trials else best_curricula(state, default, number)
-    return {PLAIN: plain, CURRICULUM: tested}
+    curricula = best_contenders(state, contenders, CURRICULUM, trials or None)
+    if not curricula:
+        right = "a search with at least one trial besides the baseline that did not fail"
+        raise ConfigError(Problem("NAME", f"search '{state.name}' has no configuration to confirm", right))
+    return {PLAIN: plain, CURRICULUM: curricula if trials else curricula[:number]}
 
 
 def _require_curricula(state: SearchState, names: Sequence[str]) -> None:
