@@ -234,7 +234,7 @@ def test_a_search_ends_with_the_further_seeds(
     monkeypatch.setattr(run_search, "run_trials", run_trials_here)
     monkeypatch.setattr(run_search, "ray_session", run_trainings.ray_session)
     monkeypatch.setattr(run_search, "MlflowWriter", Written)
-    monkeypatch.setattr(run_search, "Concurrency", lambda *_: lambda: 1)
+    monkeypatch.setattr(run_search.Concurrency, "of", lambda *_: lambda: 1)
     (tmp_path / "toy.yaml").write_text(SPACE + "search: {trials: 8}\n")
     experiment = load_experiment(str(tmp_path / "toy.yaml"), data=str(data))
     search_folder = tracked(SearchFolder(tmp_path / "runs", "toy"))
