@@ -1,10 +1,11 @@
-"""Trainings that `search_quality.py` replays searches on: every configuration of two small spaces, with several seeds.
+"""Trainings that `search_quality.py` replays searches on: every configuration of small spaces, with several seeds.
 
-    python -m benchmarks.recorded DATA --memory FOLDER [--seeds 3]
+    python -m benchmarks.recorded DATA --memory FOLDER [--seeds 3] [--studies noisy_wikiqa ...]
 
-noisy_wikiqa has a small version of the space noisy_labels (99 configurations), order_mediqa one of quickstart (135);
-both train KNRM for a second or two. A killed run goes on with what --memory has. benchmarks/trainings/STUDY.npz is
-written when all configurations have one seed more.
+noisy_wikiqa has a small version of the space noisy_labels (99 configurations), order_mediqa one of quickstart (135),
+with three seeds; noisy_docstrings (40 % of the labels random) and noisy_semeval (65 % hard) a larger one of
+noisy_labels (207), with five. All train KNRM for a second or two. A killed run goes on with what --memory has.
+benchmarks/trainings/STUDY.npz is written when all configurations have one seed more.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ COMMON: dict[str, Any] = {
     "baseline": {"curriculum.pacing": "none", "curriculum.weighting": "none"},
 }
 WEIGHTING: dict[str, Any] = {"choice": ["none", "reciprocal_rank", "normalized_score"]}
-DATA = {"noisy_wikiqa": "answers/wikiqa", "order_mediqa": "trec/mediqa"}
+DATA = {"noisy_wikiqa": "answers/wikiqa", "order_mediqa": "trec/mediqa", "noisy_semeval": "trec/semeval-cqa"}
 NOISY = COMMON | {
     "data": {"label_noise": {"share": 0.65, "kind": "hard"}},
     "curriculum": {
@@ -82,7 +83,14 @@ ORDER = COMMON | {
     },
     "training": TRAINING | {"lr": {"choice": [1e-2, 5e-3, 2e-2]}},
 }
-SPACES: dict[str, dict[str, Any]] = {"noisy_wikiqa": NOISY, "order_mediqa": ORDER}
+SHARES: dict[str, Any] = {"choice": [0.5, 0.7, 0.9], "when": {"curriculum.pacing": "linear"}}
+LARGER = NOISY | {"curriculum": NOISY["curriculum"] | {"final_share": SHARES}}
+SPACES: dict[str, dict[str, Any]] = {
+    "noisy_wikiqa": NOISY,
+    "order_mediqa": ORDER,
+    "noisy_docstrings": LARGER | {"data": {"source": "docstrings", "label_noise": {"share": 0.4, "kind": "random"}}},
+    "noisy_semeval": LARGER | {"evaluation": {"relevance_level": 2}},
+}
 
 
 def settings_of(experiment: Experiment, params: Mapping[str, Any]) -> str:
@@ -148,7 +156,8 @@ def rows_of(memory: Path, study: str) -> dict[tuple[str, int], dict[str, Any]]:
 
 def record(study: str, data: Path, seeds: int, memory: Path) -> Iterator[None]:
     """Makes one missing training after another; stops between seeds to let other studies go on."""
-    experiment = load_experiment({"name": study, **SPACES[study]}, {}, data / DATA[study])
+    folder = data / DATA[study] if study in DATA else None
+    experiment = load_experiment({"name": study, **SPACES[study]}, {}, folder)
     prepared, every = untrained(experiment), configurations(experiment)
     made = rows_of(memory, study)
     for seed in range(1, seeds + 1):
