@@ -46,14 +46,14 @@ from trainables.config.keys import TrainingRun
 from trainables.config.objective import AnyRun
 from trainables.core.randomness import generator
 from trainables.evaluation.metrics import dev_key
-from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.experiment import Experiment, TrialConfig, training_of
 from tune_cl.experiment.load import build
 from tune_cl.history.events import Event
 from tune_cl.history.journal import Journal
 from tune_cl.schedulers import Decision, Setup
 from tune_cl.schedulers.asha import Asha
 from tune_cl.search.driver import BASELINE_TRIAL, SearchDriver
-from tune_cl.search.phases import Phases, arms_of, phases_of
+from tune_cl.search.phases import Phases, phases_of, planned_arms
 from tune_cl.search.trials import Plan
 from tune_cl.space.space import identity
 
@@ -117,11 +117,14 @@ class Remembering(Experiment):
     """An experiment of which each configuration is checked once for all replays. Its trainings all have the seed of the
     first, in place of which a replay reads its own."""
 
-    def training(self, point: Mapping[str, Any]) -> AnyRun:
-        key = self.name, identity(point)
+    def config(self, point: Mapping[str, Any]) -> TrialConfig:
+        place, key = identity(point), (self.name, identity(point))
         if key not in _runs:
-            _runs[key] = super().training(point)
-        return _runs[key].model_copy(update={"seed": self.seed})
+            _runs[key] = training_of(self, point)
+        if place not in self._configs:
+            run = _runs[key].model_copy(update={"seed": self.fixed.get("seed", 0)})
+            self._configs[place] = TrialConfig(self, dict(point), run)
+        return self._configs[place]
 
 
 _runs: dict[Hashable, AnyRun] = {}
@@ -165,9 +168,10 @@ def phases_on(table: Recorded) -> Callable[[Experiment], Phases]:
 
 def first_event(experiment: Experiment) -> Event:
     """What a journal begins with, as far as a replay reads it."""
-    texts = dict.fromkeys(("space", "yaml"), "")
-    about = {"name": experiment.name, "data": {}, "ranker": "knrm", "rankers": ["knrm"], "arms": arms_of(experiment)}
-    about |= {"compares": experiment.compares, "metric": experiment.metric, "seed": experiment.seed}
+    run, texts = experiment.base.run, dict.fromkeys(("space", "yaml"), "")
+    about = {"name": experiment.name, "data": {}, "ranker": "knrm", "rankers": ["knrm"]}
+    about |= {"arms": planned_arms(experiment), "compares": experiment.arms.compares}
+    about |= {"metric": run.metric, "seed": run.seed}
     return cast(Event, {"event": "search", "baseline": BASELINE_TRIAL, "time": 0.0, **texts, **about})
 
 
@@ -207,7 +211,7 @@ class Peer:
             number += 1
             trial = asked.ask()
             point = experiment.space.fill(lambda key, leaf, trial=trial: leaf.suggest(trial, key))
-            row = table.row[settings_of(experiment, experiment.training(point).in_force())]
+            row = table.row[settings_of(experiment, experiment.config(point).run.in_force())]
             asha.start(str(number), 1)
             value = -1.0
             for iteration, dev in enumerate(table.dev[row, seeds.search[0]].tolist(), 1):

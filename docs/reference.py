@@ -29,6 +29,7 @@ from tune_cl.cli.commands import command as made
 from tune_cl.experiment.load import load_experiment
 from tune_cl.experiment.search_keys import SEARCH_KEYS, SEARCH_NEEDS
 from tune_cl.experiment.space_schema import space_schema
+from tune_cl.search.phases import phases_of
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ROOT / "docs" / "reference"
@@ -58,7 +59,7 @@ MORE = {  # key -> where it is explained
     "search.searcher": "search.md#samplers-searchsearcher",
     "search.scheduler": "schedulers.md",
     "search.grace": "schedulers.md#grace-curricula-are-protected-until-they-end",
-    "search.trials": "search.md#two-arms",
+    "search.trials": "../explanation/search.md",
 }
 
 
@@ -185,7 +186,8 @@ def spaces() -> str:
         head = " ".join(line.lstrip("# ") for line in path.read_text(encoding="utf-8").splitlines()[1:12])
         question = next(text for text in SENTENCE.findall(head) if text.endswith("?")).strip()
         data = experiment.fixed.get("data.source", "yours")
-        trials, at_most = experiment.arms.total, experiment.arms.total * experiment.base.run.training.max_iterations
+        trials = phases_of(experiment).trials
+        at_most = trials * experiment.base.run.training.max_iterations
         cells = [question, ", ".join(experiment.values("ranker.name")), data, f"{trials}", f"{at_most}", MINUTES[name]]
         rows.append([f"`{name}`", *cells])
     return table(["space", "question", "ranker", "data", "trials", "iterations at most", "minutes"], rows)

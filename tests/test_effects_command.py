@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.support import confirm_cases
-from tests.support.confirm_cases import LINEAR, LocalTrainer, NoWriter, confirm, data, read_values, tracked, trainer
+from tests.support.confirm_cases import LINEAR, LocalTrainer, confirm, data, read_values, tracked, trainer
 from trainables.core.errors import DataError, Interrupted, WorkFailed
-from tune_cl import run_search, run_trainings
 from tune_cl.cli import main
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import SearchFolder
-from tune_cl.history.state import experiment_of, replay
-from tune_cl.inputs import inputs_of
+from tune_cl.history.state import replay
 from tune_cl.report.page import effects_sections
 from tune_cl.results import Effects
-from tune_cl.run_trainings import SeedTrainings, replicates_of
-from tune_cl.search.progress_panel import NoPanel
-from tune_cl.search.trials import Plan
 from tune_cl.search_result import recorded_result
 from tune_cl.verdict.effects import measure_effects
 from tune_cl.verdict.files import last_effects
 from tune_cl.verdict.pairs import recorded_effects
 from tune_cl.verdict.retraining import Request
-from tune_cl.verdict.trainings import ended_result
 
 ROOT = {"curriculum.pacing": "root", "curriculum.n": 2, "training.lr": 0.02}
 ROOT_10 = {"curriculum.pacing": "root", "curriculum.n": 10, "training.lr": 0.01}
@@ -54,7 +46,7 @@ def searched(folder: Path, data: Path, trials: int = 5) -> SearchFolder:
             if event["event"] == "trial":
                 name = event["trial"]
                 twin = TWINS.get(name)
-                event |= {"twin": "t0000"} if twin == "t0000" else {"twins": ["t0002"]} if name == "t0003" else {}
+                event |= {"twin": "t0000"} if twin == "t0000" else {"twin": "t0002"} if name == "t0003" else {}
             if event["event"] == "result":
                 for at, dev in enumerate(DEV[event["trial"]], 1):
                     journal.append(event | {"iteration": at, "metrics": {"dev_map": dev, "seconds": 1.0}})
@@ -180,74 +172,21 @@ def test_a_damaged_file_of_effects_is_named(search: SearchFolder) -> None:
             last_effects(search.folder)
 
 
-def test_further_seeds_of_the_default_s_pair_tell_how_much_seeds_matter(
-    search: SearchFolder, trainer: type[LocalTrainer]
-) -> None:
-    """Trained once all trials have ended; those of `effects` and `confirm` count, too, but no lucky search's."""
+def test_further_seeds_tell_how_much_seeds_matter(search: SearchFolder) -> None:
+    """Trials of the search that repeat others: the differences under them, and what changed from the first seed."""
     state = replay(read_events(search.journal))
-    experiment = experiment_of(state)
-    few = experiment_of(replace(state, yaml=state.yaml.replace("trials: 16", "trials: 7")))
-    assert few.search.trials == 7 and replicates_of(state, few, search) == []
-    runs = replicates_of(state, experiment, search)
-    assert [(run.contender.trial, run.seed, run.split) for run in runs] == [
-        (trial, seed, "dev") for seed in (1, 3) for trial in ("t0001", "t0000")
-    ]
-    inputs = inputs_of(experiment)
+    assert recorded_effects(search).worth_finding is None
+    again = {("t0000", 501): 0.58, ("t0001", 501): 0.66, ("t0000", 502): 0.62, ("t0001", 502): 0.64}
     with search.open() as journal:
-        SeedTrainings(search, state, experiment, journal).train([runs], inputs.by_key, "seeds")
+        for number, ((first, seed), dev) in enumerate(again.items(), 5):
+            trial = f"t{number:04d}"
+            event = {"event": "trial", "trial": trial, "number": number, "seed": seed, "repeats": first, "time": 2000.0}
+            event |= {"params": {**state.trials[first].params, "seed": seed}, "chosen": state.trials[first].point}
+            journal.append(event | {"arm": state.trials[first].arm, "baseline": False})
+            metrics = {"dev_map": dev, "seconds": 1.0}
+            journal.append({"event": "result", "trial": trial, "iteration": 1, "metrics": metrics, "time": 2000.0})
+            journal.append({"event": "end", "trial": trial, "outcome": "completed", "time": 2000.0})
     found = recorded_effects(search)
-    values = [0.05] + [ended_result(a.folder, "dev")["dev"] - ended_result(b.folder, "dev")["dev"]
-                       for a, b in (runs[:2], runs[2:])]  # fmt: skip
-    assert found.sd_seeds == pytest.approx(np.std(values, ddof=1))
-    assert found.sd_true is not None
-    trainer.trained.clear()
-    measured(search)
-    assert len(trainer.trained) == 10, "four of them are applied to test"
-
-
-def test_where_the_default_has_no_pair_the_first_one_is_trained_again(
-    search: SearchFolder,
-) -> None:
-    state = replay(read_events(search.journal))
-    for name in ("t0001", "t0004"):
-        state.trials[name].twin = None
-    runs = replicates_of(state, experiment_of(state), search)
-    assert [(run.contender.trial, run.seed) for run in runs] == [
-        (trial, seed) for seed in (1, 3) for trial in ("t0002", "t0003")
-    ]
-
-
-class Written(NoWriter):
-    run_id = view_path = None
-
-
-def run_trials_here(trials: Any, prepared: Any, resources: Any, storage: str, name: str, *_: Any) -> None:
-    while isinstance(plan := trials.next_trial(), Plan):
-        trials.running.add(plan.trial)
-        confirm_cases.train_here(trials, plan, prepared, Path(storage) / name)
-
-
-@pytest.mark.parametrize("left", [1000, 1], ids=["whole", "stopped among them"])
-def test_a_search_ends_with_the_further_seeds(
-    left: int, tmp_path: Path, data: Path, trainer: type[LocalTrainer], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(run_search, "run_trials", run_trials_here)
-    monkeypatch.setattr(run_search, "ray_session", run_trainings.ray_session)
-    monkeypatch.setattr(run_search, "MlflowWriter", Written)
-    monkeypatch.setattr(run_search.Concurrency, "of", lambda *_: lambda: 1)
-    (tmp_path / "toy.yaml").write_text(SPACE + "search: {trials: 8}\n")
-    experiment = load_experiment(str(tmp_path / "toy.yaml"), data=str(data))
-    search_folder = tracked(SearchFolder(tmp_path / "runs", "toy"))
-    trainer.left = left
-    if left < 4:
-        with pytest.raises(Interrupted, match="resume toy"):
-            run_search.start_search(experiment, search_folder, None, NoPanel)
-        trainer.left = 1000
-        result = run_search.resume_search(search_folder, None, NoPanel)
-    else:
-        result = run_search.start_search(experiment, search_folder, None, NoPanel)
-    kinds = [event["event"] for event in read_events(search_folder.journal)]
-    assert kinds.count("confirmation") == len(trainer.trained) == 4
-    assert max(at for at, kind in enumerate(kinds) if kind == "confirmation") < kinds.index("search_end")
-    assert result.effects and result.effects.sd_seeds and result.effects.sd_seeds > 0
-    assert result.effects == recorded_result(search_folder).effects and result.effects.pairs == 6
+    between, changes = np.var([0.08, 0.02], ddof=1), np.var([-0.02, 0.01], ddof=1)
+    assert found.sd_seeds == pytest.approx(np.sqrt((between + changes) / 2)) and found.pairs == 2
+    assert found.worth_finding is not None and 0 <= found.worth_finding <= 1

@@ -70,7 +70,7 @@ def test_a_driver_killed_at_a_random_byte_goes_on_exactly(
     resumed = ToyTrainer(journal.parent, experiment).work()
     assert summary(journal.parent) == expected
     for arm in ARMS:
-        theirs, ours = (search.progress.arms[arm].scheduler for search in (resumed.search, whole.search))
+        theirs, ours = (search.progress.schedulers[arm] for search in (resumed.search, whole.search))
         assert vars(theirs) == vars(ours)
     delivered(journal, database)
     assert in_mlflow(database, journal) == {trial: sorted(dev.items()) for trial, (*_, dev) in expected.items()}

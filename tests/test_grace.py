@@ -9,10 +9,10 @@ import pytest
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import ConfigError
 from tune_cl.experiment.load import load_experiment
-from tune_cl.experiment.search_parts import new_scheduler, setup_of
 from tune_cl.schedulers import Scheduler
 from tune_cl.schedulers.asha import Asha
 from tune_cl.schedulers.scheduler import curriculum_grace
+from tune_cl.search.phases import new_scheduler, setup_of
 
 
 def run_of(**curriculum: object) -> TrainingRun:

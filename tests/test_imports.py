@@ -61,7 +61,7 @@ READ_SPACES = """
 import json, sys
 from tune_cl.experiment.load import load_experiment
 heavy, spaces = json.loads(sys.argv[1])
-assert all(load_experiment(space).arms.total for space in spaces)
+assert all(load_experiment(space).arms.plain_words for space in spaces)
 print(json.dumps([name for name in heavy if name in sys.modules]))
 """
 

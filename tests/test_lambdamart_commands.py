@@ -19,6 +19,7 @@ from tune_cl.experiment.load import load_experiment
 from tune_cl.inputs import RankerArtifacts as Artifacts
 from tune_cl.ray.shared_data import untrained
 from tune_cl.schedulers.scheduler import curriculum_grace
+from tune_cl.search.phases import phases_of
 
 SMALL = ["--set", "ranker.leaves=6", "--set", "ranker.min_data_in_leaf=5", "--set", "ranker.trees_per_iteration=4"]
 KEYS: dict[str, Any] = {"name": "lambdamart", "leaves": 6, "min_data_in_leaf": 5, "trees_per_iteration": 4}
@@ -79,7 +80,7 @@ def test_other_features_are_refused(folder: Path, tmp_path: Path, capfd: pytest.
 
 def test_the_shipped_space_fits_any_letor_data(shared: Path) -> None:
     experiment = load_experiment("ferro2018", data=str(shared / "ltr" / "mq2008"))
-    assert experiment.arms.total == 17
+    assert phases_of(experiment).trials == 17
     runs = [experiment.config(choice).run for choice in experiment.space.grid()]
     firsts = {(run.curriculum.subset, run.curriculum.objective_switch) for run in runs}
     assert len(firsts) == 4 and ("none", "none") not in firsts

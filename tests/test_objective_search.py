@@ -74,7 +74,8 @@ def test_a_search_has_pairs_and_logs_what_the_function_reports(whole: tune_cl.Se
         )
         assert {"loss", "seconds"} <= run.data.metrics.keys() and "parameters.lr" in run.data.params
         assert "dev.per_query.tsv" in {file.path for file in client.list_artifacts(run.info.run_id)}
-    assert (whole.best_ranker or Path()) / "checkpoint" / "weights.npy" in (whole.best_ranker or Path()).rglob("*")
+    ranker = Path(whole.result.checkpoint or "")
+    assert ranker / "checkpoint" / "weights.npy" in ranker.rglob("*")
 
 
 def test_a_killed_search_goes_on_from_the_command_line_with_the_same_numbers(

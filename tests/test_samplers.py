@@ -10,9 +10,7 @@ import pytest
 from optuna.distributions import FloatDistribution, IntDistribution
 
 from trainables.core.errors import ConfigError
-from trainables.core.randomness import generator
 from tune_cl.experiment.load import load_experiment
-from tune_cl.experiment.search_parts import new_sampler
 from tune_cl.samplers import (
     SEARCHERS,
     GpSampler,
@@ -23,6 +21,7 @@ from tune_cl.samplers import (
     TpeSampler,
     TrialResult,
 )
+from tune_cl.search.phases import new_sampler
 from tune_cl.space.parameters import Parameter, choice
 from tune_cl.space.space import Flat, Space, identity
 
@@ -241,14 +240,6 @@ def test_models_of_numbers_find_better_ones_than_random_search(kind: type[GpSamp
     models = max(distance(kind(NUMBERS, seed, 5), trials) for seed in range(2))
     chance = min(distance(RandomSampler(NUMBERS, seed), trials) for seed in range(2))
     assert models < chance
-
-
-@pytest.mark.parametrize("kind", [RandomSampler, TpeSampler])
-def test_given_configurations_come_first(kind: type[RandomSampler]) -> None:
-    first = [SPACE.sample(generator(9, "points", i)) for i in range(3)]
-    answers = search(kind(SPACE, 0, points=first), 6, [])
-    assert answers[:3] == first
-    assert answers[3:] == search(kind(SPACE, 0), 6, [])[3:], "the others are drawn as ever"
 
 
 def test_tpe_is_shown_stopped_trials_without_a_final_value() -> None:

@@ -66,5 +66,5 @@ def test_a_search_tells_its_scheduler_which_trials_failed(tmp_path: Path) -> Non
     case.add([0.4] * 8, "baseline")
     case.add([0.9] * 3, "failed", "it broke")
     case.add([0.3] * 8, "completed")
-    scheduler = SearchProgress(case.experiment, iter(case.events)).scheduler_of("t0001")
+    scheduler = SearchProgress(case.experiment, iter(case.events)).schedulers["curriculum"]
     assert scheduler.graces.keys() == {"t0001", "t0002"} and scheduler.best == {"t0002": 0.3}

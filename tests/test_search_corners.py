@@ -46,12 +46,10 @@ def test_a_training_that_has_ended_by_itself_is_not_stopped_early(tmp_path: Path
     """Its last iteration, by budget or patience, may also be one at which it is judged."""
     options = f"search.scheduler={scheduler}".split(", ")
     search = EndsByItself(tmp_path / scheduler, toy(tmp_path, *options)).work().search
-    assert [(trial.outcome, len(trial.results)) for trial in search.state.by_number()] == [
-        ("baseline", 2),
-        *[("completed", 2)] * 9,
-    ]
-    assert isinstance(search.progress.arms["curriculum"].sampler, TpeSampler)
-    assert {trial.state.name for trial in search.progress.arms["curriculum"].sampler.results.values()} == {"COMPLETE"}
+    outcomes = [(trial.outcome, len(trial.results)) for trial in search.state.by_number()]
+    assert outcomes == [("baseline", 2), *[("completed", 2)] * 9]
+    assert isinstance(search.progress.samplers["curriculum"], TpeSampler)
+    assert {trial.state.name for trial in search.progress.samplers["curriculum"].results.values()} == {"COMPLETE"}
 
 
 class Patient(ToyTrainer):

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from tests.support.panel_states import state_of, trial
 from tests.support.report_cases import Case
 from tests.support.terminal import result
 from tests.support.unsent_events import LeftBehind
@@ -18,7 +17,7 @@ from tune_cl import run_search as runner
 from tune_cl.cli.texts import result_text
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import SearchFolder
-from tune_cl.history.state import over_curricula, replay
+from tune_cl.history.state import replay
 from tune_cl.results import SearchResult
 from tune_cl.search_result import search_result
 
@@ -64,23 +63,6 @@ def test_the_best_ranker_is_used_on_what_it_reads(params: dict[str, Any], task: 
     assert commands(render(found))["rerank"] == [found.checkpoint, *task.split()]
     lost = result(0.5, 0.4, checkpoint=None)
     assert "rerank" not in commands(render(lost)), "every checkpoint was lost or damaged"
-
-
-@pytest.mark.parametrize(
-    ("pacing", "opened", "over"),
-    [
-        ("none", {"training.lr": 0.1}, False),
-        ("root", {"training.lr": 0.1}, True),  # the space fixes it, its baseline turns it off
-        ("none", {"curriculum.pacing": "none"}, True),
-    ],
-)
-def test_a_search_is_over_curricula_that_it_opens_or_that_its_baseline_lacks(
-    pacing: str, opened: dict[str, Any], over: bool
-) -> None:
-    told: list[list[Any]] = [trial(0, 0.5, "baseline"), trial(1, 0.4, "completed")]
-    told[0][0] |= {"chosen": {"curriculum.pacing": "none", "training.lr": 0.1}}
-    told[1][0] |= {"params": told[0][0]["params"] | {"curriculum.pacing": pacing} | opened, "chosen": opened}
-    assert over_curricula(state_of(told)) == over
 
 
 def test_the_result_of_a_search_names_the_best_of_all_and_the_best_curriculum(tmp_path: Path) -> None:

@@ -90,9 +90,8 @@ BAD: dict[str, tuple[str | bytes, list[str], list[str]]] = {  # PLACE: WORDS tha
     "a grid without an end": (f"{OPEN}search.searcher: grid\n", [], ["training.lr: grid continuous"]),
     "what does not fit the ranker": (
         "curriculum.pacing: {choice: [none, root]}\nranker.name: lambdamart\n", [], ["curriculum.pacing: lambdamart"]),
-    "resources, replicates and a scheduler that pauses no trial": (
-        "quickstart", ["search.promotion=true", "search.scheduler=none", "search.replicates=20"],
-        ["search.promotion: none asha", "search.replicates: 20 seeds 12"]),
+    "a scheduler that pauses no trial": (
+        "quickstart", ["search.promotion=true", "search.scheduler=none"], ["search.promotion: none asha"]),
     "nothing reserved": ("quickstart", ["search.resources.cpu=0"], ["search.resources.cpu: nothing"]),
     "ranges that their keys do not take": (
         "curriculum.T: {uniform: [0.5, 1.5]}\ntraining.batch_size: {uniform: [1, 8]}\nmetric: {choice: [map]}\n", [],

@@ -145,8 +145,10 @@ class Trial(Result):
 
     label      its settings in words
     twin       of a curriculum: the plain trial with its other settings and seed
+    repeats    the trial whose settings it has under another seed; None for the first with these settings
     outcome    None as long as it runs or waits
     dev        the highest value of the metric on dev, which `iteration` (from 1) reached first; None without a value
+    mean       the mean of `dev` over all seeds that these settings were trained with
     seconds    of training
     params     the searched keys in force
     """
@@ -155,8 +157,11 @@ class Trial(Result):
     label: str
     arm: Arm
     twin: str | None = None
+    repeats: str | None = None
+    seed: int = 0
     outcome: Outcome | None = None
     dev: float | None = None
+    mean: float | None = None
     iteration: int | None = None
     iterations: int = 0
     seconds: float = 0.0
@@ -169,11 +174,11 @@ class SearchResult(Result):
     ranker            its name, or several where the space opens it
     plain             what curricula are compared with, in words; None for a space that asks no question
     configuration     the keys that all trials share, with those of a curriculum that the space does not open
-    best, default ..  ids of trials: the best on dev of both arms and of either, and the first trial, which has the
-                      space's own defaults; None without a dev value
+    best, default ..  ids of trials: the best on dev of both arms and of either, by the mean over seeds where there are
+                      further seeds, and the first trial, which has the space's own defaults; None without a dev value
     effects           over its pairs that ran to the end; None for fewer than two
     seconds           of all sessions, waiting left out
-    ended_by          the budget that ended it early
+    ended_by          what ended it early, in words: a budget, or that nothing is to be found
     checkpoint        the folder of the best trial's ranker
     """
 
@@ -206,7 +211,13 @@ class SearchResult(Result):
         return next((trial for trial in self.trials if trial.trial_id == trial_id), None)
 
     def of_arm(self, arm: Arm) -> list[Trial]:
-        return [trial for trial in self.trials if trial.arm == arm]
+        """Without those under further seeds."""
+        return [trial for trial in self.trials if trial.arm == arm and trial.repeats is None]
+
+    @property
+    def further_seeds(self) -> int:
+        """How many trials repeat others under further seeds."""
+        return sum(trial.repeats is not None for trial in self.trials)
 
     def searched(self, arm: Arm | None = None) -> list[str]:
         """The keys in which the trials, of an arm or of both, differ."""

@@ -13,17 +13,14 @@ from typing import cast
 import yaml
 
 from trainables.config.function import Objective
-from trainables.core.errors import Interrupted, WorkFailed
 from trainables.core.plugins import plugins_of, require_sendable
 from trainables.core.prose import say
 from trainables.data import form_of
-from tune_cl.experiment.arms import Arm
 from tune_cl.experiment.experiment import Experiment, base_ranker
 from tune_cl.experiment.load import to_yaml
-from tune_cl.experiment.readers import teachers_of
-from tune_cl.history.events import ArmPlanned, LabelFreeEvent, SearchEvent
+from tune_cl.history.events import LabelFreeEvent, SearchEvent
 from tune_cl.history.journal import Journal, read_events
-from tune_cl.history.search_folder import TRIALS, SearchFolder, has_event, name_exists, stopped, stops
+from tune_cl.history.search_folder import TRIALS, SearchFolder, name_exists, named_when_stopped, stops
 from tune_cl.history.state import SearchState, experiment_of, replay
 from tune_cl.history.tracking_uri import masked
 from tune_cl.inputs import Artifacts, Inputs, inputs_of
@@ -34,13 +31,11 @@ from tune_cl.ray.session import ray_session
 from tune_cl.ray.tuner import Callbacks, run_trials
 from tune_cl.report.page import write_report
 from tune_cl.results import SearchResult
-from tune_cl.run_trainings import SeedTrainings, replicates_of
 from tune_cl.search.driver import BASELINE_TRIAL, SearchDriver
+from tune_cl.search.phases import phases_of, planned_arms
 from tune_cl.search.progress_panel import Panel, PanelKind
 from tune_cl.search_result import report_is_current, search_result
 from tune_cl.tracking.writer import MlflowWriter, finish
-from tune_cl.verdict.selection import SPLIT
-from tune_cl.verdict.trainings import draws_noise
 
 OF_DRIVER = ("optuna", "mlflow")  # packages that no trial needs
 
@@ -61,18 +56,12 @@ def start_search(
     inputs.complete(address)
     if search_folder.exists():  # another `run` took the name while this one read its data
         raise name_exists(search_folder)
-    try:
-        with search_folder.open() as journal:
-            if journal.size:  # or since the check above
-                raise name_exists(search_folder)
-            journal.append(_search_event(experiment, search_folder, inputs))
+    with search_folder.open() as journal:
+        if journal.size:  # or since the check above
+            raise name_exists(search_folder)
+        journal.append(_search_event(experiment, search_folder, inputs))
+        with named_when_stopped(*_goes_on_by(search_folder, address)):
             return _session(experiment, search_folder, journal, inputs, address, panel, callbacks)
-    except Interrupted:
-        raise
-    except KeyboardInterrupt as error:
-        if not has_event(search_folder.journal):
-            raise
-        raise _stopped(error, search_folder, address) from None
 
 
 def resume_search(
@@ -87,7 +76,7 @@ def resume_search(
 
     Raises DataError if the data or a plug-in has changed: trials before and after could not be compared.
     """
-    try:
+    with named_when_stopped(*_goes_on_by(search_folder, address)):
         state = replay(read_events(search_folder.journal))
         experiment = experiment_of(state, objective=objective)
         if address is None and not state.end:
@@ -100,14 +89,11 @@ def resume_search(
             if journal.note:
                 say(journal.note)
             return _session(experiment, search_folder, journal, inputs, address, panel, callbacks)
-    except Interrupted:
-        raise
-    except KeyboardInterrupt as error:
-        raise _stopped(error, search_folder, address) from None
 
 
-def _stopped(error: BaseException, search_folder: SearchFolder, address: str | None) -> Interrupted | WorkFailed:
-    return stopped(error, search_folder.command("resume", address), search_folder.call("resume", address=address))
+def _goes_on_by(search_folder: SearchFolder, address: str | None) -> tuple[str, str]:
+    """The command and the call that go on with a search."""
+    return search_folder.command("resume", address), search_folder.call("resume", address=address)
 
 
 def _session(
@@ -136,12 +122,11 @@ def _session(
             result = write_report(search_folder, journal)
         cluster = None  # only tracking may be left, which needs no cluster
     except BaseException as error:
-        if not stops(error):
-            raise
-        with suppress(OSError, KeyboardInterrupt):  # a full disk, or another Ctrl-C: the user is not kept waiting
-            if not replay(journal.events()).end:  # not `state`, which lacks an end that `_run` was about to return
-                journal.append({"event": "interrupted", "time": time.time()}, patience=0.0)
-        raise _stopped(error, search_folder, cluster) from None
+        if stops(error):
+            with suppress(OSError, KeyboardInterrupt):  # a full disk, or another Ctrl-C: the user is not kept waiting
+                if not replay(journal.events()).end:  # not `state`, which lacks an end that `_run` was about to return
+                    journal.append({"event": "interrupted", "time": time.time()}, patience=0.0)
+        raise
     finally:
         finish(writer, search_folder.command("resume", cluster))
     if result is None:
@@ -172,39 +157,14 @@ def _run(
         journal.append(cast(LabelFreeEvent, {"event": "label_free", **label_free, "time": time.time()}))
     with ray_session(address):
         track()
-        trials, iterations = experiment.arms.total, experiment.base.run.training.max_iterations
+        trials, iterations = phases_of(experiment).trials, experiment.base.run.training.max_iterations
         with panel(trials, iterations, before) as progress:
             concurrency = Concurrency.of(experiment, address, progress.say)
             search = SearchDriver(experiment, journal, concurrency(), artifacts, progress.update)
             place = str(search_folder.checkpoints), f"session-{search.state.sessions}"
             run_trials(search, inputs.by_key, limits.resources, *place, concurrency, callbacks)
-        if not search.ended_by:  # a budget that is used up
-            _replicate(search, search_folder, journal, inputs, address, panel)
     _close(search, artifacts)
-    return replay(journal.events())  # with the further seeds, of which `search` knows nothing
-
-
-def _replicate(
-    search: SearchDriver,
-    search_folder: SearchFolder,
-    journal: Journal,
-    inputs: Inputs,
-    address: str | None,
-    panel: PanelKind,
-) -> None:
-    """Trains a pair with further seeds, which tell how much the seed matters."""
-    experiment, state = search.experiment, replay(journal.events())
-    runs = replicates_of(state, experiment, search_folder)
-    if not runs:
-        return
-    noisy = draws_noise(experiment)
-    if not experiment.objective and (teachers_of(experiment) or noisy):  # drawn anew, as in a confirmation
-        inputs = inputs_of(experiment, judged_on=SPLIT)
-        inputs.complete(address, noisy)
-        if noisy:
-            inputs.draw_noise([run.run for run in runs])
-    trainings = SeedTrainings(search_folder, state, experiment, journal, address, panel)
-    trainings.train([runs], inputs.by_key, f"seeds of {state.name}")
+    return search.state
 
 
 def _close(search: SearchDriver, artifacts: Artifacts) -> None:
@@ -212,11 +172,11 @@ def _close(search: SearchDriver, artifacts: Artifacts) -> None:
     state, resources = search.state, search.experiment.search.resources
     ranker = None
     if best := state.best():
-        run = search.experiment.config(best[0].point).run
+        run = search.run_of(best[0])
         ranker = search.from_sound_checkpoint(best[0], lambda checkpoint: artifacts.ranker(checkpoint, run))
         if ranker:
             artifacts.describe(Path(ranker), best[0].trial, best[1], run, state.label_free)
-    hours = state.training_seconds / 3600
+    hours = sum(trial.seconds for trial in state.trials.values()) / 3600
     cost = {"iterations": state.iterations, "cpu_hours": hours * resources.cpu, "gpu_hours": hours * resources.gpu}
     now = time.time()
     found = {"trial_id": best[0].trial, "params": best[0].params, **asdict(best[1])} if best else None
@@ -234,7 +194,7 @@ def _search_event(experiment: Experiment, search_folder: SearchFolder, inputs: I
         "ranker": run.ranker.name,
         "rankers": experiment.values("ranker.name"),
         "opened": list(experiment.space.parameters),
-        "arms": recorded_arms(experiment),
+        "arms": planned_arms(experiment),
         "compares": experiment.arms.compares,
         "metric": experiment.base.run.metric,
         "seed": experiment.base.run.seed,
@@ -248,11 +208,6 @@ def _search_event(experiment: Experiment, search_folder: SearchFolder, inputs: I
         "storage": str(search_folder.storage),
         "time": time.time(),
     }
-
-
-def recorded_arms(experiment: Experiment) -> dict[Arm, ArmPlanned]:
-    """What each arm gets, as the journal has it."""
-    return {arm: {"trials": plan.trials, "opened": [*plan.opened]} for arm, plan in experiment.arms.plans.items()}
 
 
 def parts_of(experiment: Experiment) -> list[object]:

@@ -15,36 +15,18 @@ from trainables.training.saves import DAMAGED
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder
-from tune_cl.history.state import SearchState, training_key
+from tune_cl.history.state import SearchState
 from tune_cl.ray.concurrency import Concurrency, require_room
 from tune_cl.ray.session import ray_session
 from tune_cl.ray.tuner import run_trials
 from tune_cl.search.progress_panel import Panel, PanelKind
-from tune_cl.verdict.contenders import contenders_by_training
-from tune_cl.verdict.pairs import distinct_pairs, replicated
-from tune_cl.verdict.selection import SPLIT
 from tune_cl.verdict.trainings import (
     SeedRun,
     Trainings,
     ended_result,
     is_trained,
-    new_seeds,
     result_of,
-    seed_run,
 )
-
-
-def replicates_of(state: SearchState, experiment: Experiment, search_folder: SearchFolder) -> list[SeedRun]:
-    """The trainings on dev that tell how much the seed matters to the difference of one pair; none where there is no
-    pair, or the seed changes nothing. `confirm` reuses them."""
-    pair = replicated(distinct_pairs(state))
-    if pair is None or not experiment.search.further_seeds:
-        return []
-    by_key = contenders_by_training(state, experiment)
-    both = [by_key[training_key(trial.params)] for trial in (pair.curriculum, pair.twin)]
-    seeds = new_seeds(experiment.search.further_seeds, state.search_seeds)
-    runs = [seed_run(experiment, one, seed, SPLIT, search_folder) for seed in seeds for one in both]
-    return runs if any(run.run.draws for run in runs) else []
 
 
 @dataclass

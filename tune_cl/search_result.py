@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
+from statistics import fmean
 from typing import Any, cast
 
 from trainables.core.errors import ConfigError, WorkFailed
@@ -66,13 +67,14 @@ def recorded_result(search_folder: SearchFolder) -> SearchResult:
     """The result as the journal has it; what MLflow has is read from the file beside it. Raises WorkFailed if no trial
     gave a value."""
     state = replay(read_events(search_folder.journal))
-    return search_result(state, search_folder, recorded_view(search_folder)[0])
+    return search_result(state, search_folder, recorded_run_id(search_folder))
 
 
 def trials_of(state: SearchState) -> list[Trial]:
     """All trials that have begun, by number."""
-    opened = _opened(state)
-    return [_trial(trial, state.metric, opened) for trial in state.by_number()]
+    opened, values = _opened(state), state.dev_by_seed()
+    trials = state.by_number()
+    return [_trial(trial, state.metric, opened, values.get(trial.repeats or trial.trial)) for trial in trials]
 
 
 def best_of(state: SearchState, arm: Arm | None = None) -> str | None:
@@ -81,7 +83,8 @@ def best_of(state: SearchState, arm: Arm | None = None) -> str | None:
     return ranked[0][0].trial if ranked else None
 
 
-def _trial(trial: TrialState, metric: str, opened: list[str]) -> Trial:
+def _trial(trial: TrialState, metric: str, opened: list[str], values: list[float] | None) -> Trial:
+    """values: the dev values of its settings, of all seeds."""
     reached = trial.best(metric)
     outcome = "completed" if trial.outcome in RAN_TO_THE_END else trial.outcome
     return Trial(
@@ -89,11 +92,14 @@ def _trial(trial: TrialState, metric: str, opened: list[str]) -> Trial:
         label=trial.words,
         arm=trial.arm,
         twin=trial.twin,
+        repeats=trial.repeats,
+        seed=trial.seed,
         outcome=cast("Outcome | None", outcome),
         dev=reached.dev if reached else None,
+        mean=fmean(values) if values else None,
         iteration=reached.iteration if reached else None,
         iterations=trial.iterations,
-        seconds=sum(metrics["seconds"] for metrics in trial.results.values()),
+        seconds=trial.seconds,
         params={key: trial.params[key] for key in opened if key in trial.params},
     )
 
@@ -156,12 +162,16 @@ def report_is_current(search_folder: SearchFolder, state: SearchState) -> bool:
     return path.exists() and path.name in {Path(artifact).name for artifact in state.artifacts}
 
 
-def recorded_view(search_folder: SearchFolder) -> tuple[str | None, str | None]:
-    """The id of the parent run in MLflow and the page of the trials there, as far as they have been sent."""
+def recorded_run_id(search_folder: SearchFolder) -> str | None:
+    """The id of the parent run in MLflow, once it has been sent."""
     record = read_record(search_folder.folder, search_folder.tracking_uri)
-    if record is None:
-        return None, None
-    return record.run_id, view_path(first_event(search_folder.journal), record.experiment_id)
+    return record.run_id if record else None
+
+
+def recorded_view(search_folder: SearchFolder) -> str | None:
+    """The page of the trials in MLflow, once they have been sent."""
+    record = read_record(search_folder.folder, search_folder.tracking_uri)
+    return view_path(first_event(search_folder.journal), record.experiment_id) if record else None
 
 
 def _without_value(state: SearchState, search_folder: SearchFolder) -> WorkFailed:

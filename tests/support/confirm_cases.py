@@ -27,7 +27,7 @@ from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import SearchState, replay
 from tune_cl.history.tracking_uri import resolve_tracking_uri
 from tune_cl.results import Verdict
-from tune_cl.run_search import recorded_arms
+from tune_cl.search.phases import planned_arms
 from tune_cl.search.trials import Plan, Trials
 from tune_cl.space.space import Flat
 from tune_cl.verdict import retraining
@@ -93,7 +93,7 @@ def searched(
            "ranker": "conv_knrm", "rankers": ["conv_knrm"],
            "seed": 2, "baseline": "t0000", "yaml": to_yaml(experiment), "versions": {},
            "git_commit": None, "tracking_uri": "", "storage": str(search_folder.storage), "forecast": {},
-           "arms": recorded_arms(experiment), "compares": experiment.arms.compares,
+           "arms": planned_arms(experiment), "compares": experiment.arms.compares,
            "opened": [*experiment.space.parameters],
            "time": began}  # fmt: skip
     every = [experiment.base.point, *choices]

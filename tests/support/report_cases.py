@@ -19,8 +19,8 @@ from tune_cl.experiment.load import load_experiment, to_yaml
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.results import Arm, Candidate, Configuration, LabelFree, Verdict
-from tune_cl.run_search import recorded_arms
 from tune_cl.search.driver import trial_id
+from tune_cl.search.phases import planned_arms
 from tune_cl.verdict.files import verdict_file
 
 QUERIES = 12
@@ -83,7 +83,7 @@ class Case:
             "data": {"name": data.name, "digest": data.digest}, "mode": "max", "seed": 0, "baseline": "t0000",
             "yaml": to_yaml(self.experiment), "versions": {"torch": "2.13.0"}, "git_commit": None,
             "tracking_uri": "", "storage": str(self.search_folder.storage),
-            "arms": recorded_arms(self.experiment), "compares": self.experiment.arms.compares,
+            "arms": planned_arms(self.experiment), "compares": self.experiment.arms.compares,
             "opened": [*self.experiment.space.parameters],
             "forecast": {}, "time": 0.0,
         }  # fmt: skip

@@ -20,15 +20,15 @@ def result(best: float, baseline: float, tuned: float | None = None, **other: An
     params = {"curriculum.pacing": "step", "curriculum.anti": False, "training.lr": 3e-5, "curriculum.m": 10.0}
     off = {"curriculum.pacing": "none", "curriculum.anti": False}
     trials = [
-        Trial(trial_id="t0000", label="plain, default", arm="plain", outcome="completed", dev=baseline, iteration=3,
-              iterations=3, params=off | {"training.lr": 1e-3}),
-        Trial(trial_id="t0001", label="pacing=step lr=3e-5", arm="curriculum", outcome="completed", dev=best,
+        Trial(trial_id="t0000", label="plain, default", arm="plain", outcome="completed", dev=baseline, mean=baseline,
+              iteration=3, iterations=3, params=off | {"training.lr": 1e-3}),
+        Trial(trial_id="t0001", label="pacing=step lr=3e-5", arm="curriculum", outcome="completed", dev=best, mean=best,
               iteration=2, iterations=3, params=params),
         Trial(trial_id="t0002", label="pacing=step", arm="curriculum", outcome="stopped_early", dev=min(best, 0.1),
-              iteration=1, iterations=2, params=params),
+              mean=min(best, 0.1), iteration=1, iterations=2, params=params),
     ]  # fmt: skip
     if tuned is not None:
-        better = {"dev": tuned, "iteration": 1, "iterations": 2, "params": off | {"training.lr": 0.1}}
+        better = {"dev": tuned, "mean": tuned, "iteration": 1, "iterations": 2, "params": off | {"training.lr": 0.1}}
         trials.append(Trial(trial_id="t0003", label="plain lr=0.1", arm="plain", outcome="completed", **better))
     plain = "t0003" if tuned is not None and tuned > baseline else "t0000"
     values: dict[str, Any] = dict.fromkeys(("name", "space", "ranker", "data", "metric"), "x")

@@ -94,7 +94,7 @@ class ToyTrainer:
         try:
             while True:
                 answer = self.ask()
-                assert answer == (FINISHED if self.may_finish(len(self.running)) else WAIT)
+                assert answer == (WAIT if self.running else FINISHED)
                 if not self.running:
                     return self
                 for trial, training in list(self.running.items()):
@@ -109,11 +109,6 @@ class ToyTrainer:
             assert answer.trial not in self.running, "a trial that still runs was begun again"
             self.running[answer.trial] = self.training(answer)
         return answer
-
-    def may_finish(self, running: int) -> bool:
-        return running < self.search.concurrent and not (
-            running and self.search.progress.arms["curriculum"].scheduler.pauses
-        )
 
     def training(self, plan: Plan) -> Iterator[bool]:
         done = int(Path(plan.checkpoint).name) if plan.checkpoint else 0

@@ -11,14 +11,13 @@ from trainables.core.machine import usable_cpus
 from trainables.core.prose import say
 from trainables.curriculum.scoring import EARLY_ITERATIONS, EARLY_TEACHERS, FOLDS
 from trainables.data.forms.frames import Data, as_source
-from tune_cl.experiment.arms import Arm, ArmPlan
 from tune_cl.experiment.experiment import Experiment, base_ranker
 from tune_cl.experiment.load import Overrides, SpaceSource, requested_experiment
 from tune_cl.experiment.readers import distinct_rankers, teachers_of
 from tune_cl.experiment.search_keys import SearchConfig
-from tune_cl.experiment.search_parts import compares_inside_curricula, setup_of
 from tune_cl.results import Result
 from tune_cl.schedulers import SCHEDULERS
+from tune_cl.search.phases import Phases, compares_inside_curricula, phases_of, setup_of
 from tune_cl.verdict.void import void_curricula
 
 DECIDING = (  # keys of which each value has a speed of its own
@@ -35,6 +34,7 @@ class SpaceCheck(Result):
 
     parameters, conditional, combinations   searched keys, those that depend on others, and points; None if continuous
     points                                  published curricula that are tried first
+    phases, shared                          trials of each phase; the keys that both arms search
     iterations_at_most                      of all trials
     judged                                  when the scheduler compares trials, in words; None if it never does
     baseline, plain                         the default's values; what curricula are compared with, in words
@@ -51,7 +51,8 @@ class SpaceCheck(Result):
     conditional: int
     combinations: int | None
     points: int
-    arms: dict[Arm, ArmPlan]
+    phases: Phases
+    shared: list[str]
     trials: int
     iterations_at_most: int
     searcher: str
@@ -113,6 +114,7 @@ def check(
 def unmeasured(experiment: Experiment) -> SpaceCheck:
     """What a search of the space does, without its data and seconds."""
     space, search, at_a_time = experiment.space, experiment.search, _at_a_time(experiment.search)
+    phases = phases_of(experiment)
     return SpaceCheck(
         space=experiment.name,
         data=experiment.base.run.data.source,
@@ -122,8 +124,9 @@ def unmeasured(experiment: Experiment) -> SpaceCheck:
         parameters=len(space.parameters),
         conditional=sum(bool(leaf.when) for leaf in space.parameters.values()),
         combinations=space.combinations(),
-        points=len(experiment.points),
-        arms=experiment.arms.plans,
+        points=len(experiment.points[: None if search.searcher == "grid" else phases.published]),
+        phases=phases,
+        shared=[*experiment.arms.shared_space.parameters] if experiment.arms.tunes_plain else [],
         searcher=search.searcher,
         scheduler=search.scheduler,
         judged=_compared_when(experiment),
@@ -133,8 +136,8 @@ def unmeasured(experiment: Experiment) -> SpaceCheck:
         over_curricula=experiment.arms.varies_curricula,
         plain=experiment.arms.plain_words,
         at_a_time=at_a_time,
-        trials=experiment.arms.total,
-        iterations_at_most=experiment.arms.total * experiment.base.run.training.max_iterations,
+        trials=phases.trials,
+        iterations_at_most=phases.trials * experiment.base.run.training.max_iterations,
     )
 
 

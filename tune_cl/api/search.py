@@ -14,7 +14,6 @@ from tune_cl.api.session import working
 from tune_cl.history.journal import read_events
 from tune_cl.history.search_folder import (
     DEFAULT_STORAGE,
-    TRIALS,
     SearchFolder,
     existing_search_folder,
 )
@@ -24,7 +23,7 @@ from tune_cl.process import loading
 from tune_cl.ray.address import require_cluster
 from tune_cl.results import Effects, Plan, SearchResult, Verdict, Written
 from tune_cl.search.progress_panel import PanelKind
-from tune_cl.search_result import BEST_RANKER, is_complete, recorded_result, recorded_view, rows_of, trials_of
+from tune_cl.search_result import is_complete, recorded_result, recorded_view, rows_of, trials_of
 from tune_cl.tracking.layout import metric_name
 from tune_cl.verdict.files import last_verdict
 
@@ -110,15 +109,9 @@ class Search:
         return pd.DataFrame(rows, columns=None if rows else ["trial_id", "iteration"])
 
     @property
-    def best_ranker(self) -> Path | None:
-        """The folder of the best trial's ranker, for `load_ranker`; None before the end."""
-        folder = self.search_folder.folder / TRIALS / BEST_RANKER
-        return folder if folder.is_dir() else None
-
-    @property
     def view(self) -> str | None:
         """The page of its trials on a server of MLflow, once it has been sent."""
-        return recorded_view(self.search_folder)[1]
+        return recorded_view(self.search_folder)
 
     @property
     def verdict(self) -> Verdict | None:

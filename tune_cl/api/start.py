@@ -91,7 +91,7 @@ def run(
 def _before_the_search(experiment: Experiment) -> list[str]:
     """What a user may want to stop for."""
     notes = [] if experiment.objective else untrained(base_ranker(experiment))
-    if experiment.arms.total < 2:
+    if experiment.search.trials < 2:
         notes.append("one trial alone: there will be nothing to compare it with; --trials 4 is a start")
     return notes
 

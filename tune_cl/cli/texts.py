@@ -218,7 +218,6 @@ def check_text(check: SpaceCheck) -> str:
 
 
 def _topics(check: SpaceCheck) -> dict[str, str]:
-    from tune_cl.experiment.arms import PLAIN
     from tune_cl.samplers import SEARCHERS
     from tune_cl.space.wording import DEFAULT, OF_CURRICULUM
 
@@ -235,7 +234,9 @@ def _topics(check: SpaceCheck) -> dict[str, str]:
         "searcher": f"{check.searcher}: {SEARCHERS.entries[check.searcher].summary}",
         "tries first": f"{check.points} published curricula" if check.points else "",
         "trials": f"{check.trials}, of at most {counted(check.max_iterations, 'iteration')} each",
-        "plain trials": _plain_trials(check, PLAIN),
+        "plain trials": _plain_trials(check),
+        "curricula" if check.over_curricula else "other trials": _curricula(check),
+        "further seeds": f"{check.phases.seeds}, for the best of both" if check.phases.seeds else "",
         DEFAULT: f"{default or 'as the configuration is by default'}; the first trial, never stopped early",
         "scheduler": _scheduler(check),
         "iterations": f"{check.iterations_at_most:,} at most",
@@ -246,14 +247,20 @@ def _topics(check: SpaceCheck) -> dict[str, str]:
     }
 
 
-def _plain_trials(check: SpaceCheck, plain: Any) -> str:
+def _plain_trials(check: SpaceCheck) -> str:
     from tune_cl.space.wording import DEFAULT, PLAIN_TRAINING
 
-    arm = check.arms[plain]
-    if arm.trials < 2:
+    if not check.shared:
         return f"{DEFAULT}, alone: {check.plain} is not tuned"
     named = "" if check.plain == PLAIN_TRAINING else f" with {check.plain}"
-    return f"{arm.trials} of them{named}, over {', '.join(arm.opened)}"
+    number = "the twins of all curricula" if check.phases.plain == 1 else f"{check.phases.plain} of them"
+    return f"{number}{named}, over {', '.join(check.shared)}"
+
+
+def _curricula(check: SpaceCheck) -> str:
+    if check.phases.plain == 1:
+        return str(check.phases.curricula)
+    return f"{check.phases.curricula}, at the best of these settings"
 
 
 def _value(value: object) -> str:

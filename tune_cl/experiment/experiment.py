@@ -109,7 +109,7 @@ class Experiment:
 
     @cached_property
     def arms(self) -> Arms:
-        """What each arm searches, and how many trials it gets."""
+        """What each arm searches."""
         return arms_of(self.space, self.fixed, self.baseline, self.search, self.base.run)
 
     def values(self, key: str) -> list[Any]:

@@ -8,31 +8,22 @@ from typing import Any
 from search_spaces import PUBLISHED
 from trainables.config.keys import flatten
 from trainables.core.errors import ConfigError
-from tune_cl.experiment.arms import CURRICULUM, DEFAULTS
+from tune_cl.experiment.arms import DEFAULTS
 from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.search_parts import new_sampler
 from tune_cl.space.parameters import Parameter
 from tune_cl.space.space import Flat, identity
 from tune_cl.space.space_files import read_space
+from tune_cl.space.wording import OF_CURRICULUM
 
 PARTS = ("pacing", "scoring", "weighting", "anti", "objective_switch", "subset", "negatives.schedule")
 MECHANISMS = tuple(f"curriculum.{part}" for part in PARTS)  # what makes a curriculum the one that was published
 
 
 def published_points(experiment: Experiment) -> list[Flat]:
-    """The published points that the space holds, as whole configurations. Numbers are the nearest of the space; keys
-    outside `baseline` cover their ranges, as in other trials. Other searchers than grid have at least half of the
-    curricula left to choose."""
-    sampler, points = new_sampler(experiment, CURRICULUM), dict[Any, Flat]()
-    for curriculum in published():
-        fixed = projected(experiment, curriculum)
-        if fixed is None:
-            continue
-        point = sampler.propose(len(points) + 1, fixed)
-        if point is not None and identity(fixed) not in points:
-            points[identity(fixed)] = point
-    most = len(points) if experiment.search.searcher == "grid" else -(-experiment.arms.trials[CURRICULUM] // 2)
-    return list(points.values())[:most]
+    """The published curricula that the space holds, without the keys outside the curriculum that plain training shares.
+    Numbers are the nearest of the space."""
+    points = [projected(experiment, curriculum) for curriculum in published()]
+    return list({identity(point): point for point in points if point is not None}.values())
 
 
 def published() -> list[Flat]:
@@ -42,8 +33,8 @@ def published() -> list[Flat]:
 
 
 def projected(experiment: Experiment, curriculum: Mapping[str, Any]) -> Flat | None:
-    """The nearest values of the parameters that plain training does not share; None if the space has another pacing,
-    scoring, ... than the curriculum."""
+    """The nearest values of the curriculum's parameters, and of all others that plain training does not share; None if
+    the space has another pacing, scoring, ... than the curriculum, or no such parameter."""
     shared = experiment.arms.shared_space.parameters
 
     def nearest(key: str, parameter: Parameter) -> Any:
@@ -60,7 +51,7 @@ def projected(experiment: Experiment, curriculum: Mapping[str, Any]) -> Flat | N
     same = all(trained[key] == value for key, value in wanted.items() if key in trained)
     if not (same and wanted.keys() & curriculum.keys() <= trained.keys()):
         return None
-    return {key: value for key, value in point.items() if key not in shared}
+    return {key: value for key, value in point.items() if key not in shared or key.startswith(OF_CURRICULUM)} or None
 
 
 def nearest_value(parameter: Parameter, value: Any) -> Any:

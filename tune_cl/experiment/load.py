@@ -16,16 +16,13 @@ from trainables.config.objective import OBJECTIVE
 from trainables.config.task_fit import require_fit, require_usable
 from trainables.core.errors import ConfigError, Problem, gathering
 from trainables.core.files import LONGEST_NAME, names_folder
-from trainables.core.prose import counted
 from trainables.core.randomness import generator
-from trainables.core.validation import LARGEST, active_values, problems_of, with_needs
+from trainables.core.validation import active_values, problems_of, with_needs
 from trainables.data import require_source, task_of
 from trainables.rankers import RANKERS
-from tune_cl.experiment.arms import CURRICULUM
 from tune_cl.experiment.experiment import Experiment, TrialConfig, base_ranker, plain_point
 from tune_cl.experiment.known_points import published_points
-from tune_cl.experiment.search_keys import BY_CHANCE, SEARCH_KEYS, SEARCH_NEEDS, SearchConfig
-from tune_cl.experiment.search_parts import startup_trials
+from tune_cl.experiment.search_keys import SEARCH_KEYS, SEARCH_NEEDS, SearchConfig
 from tune_cl.experiment.tree import OFF, Parts, Tree, baseline_of, checked_tree, flat_keys, named_rankers, parts_of
 from tune_cl.space.space import Flat, Space
 from tune_cl.space.space_files import TEXTS, as_yaml_reads, dump_yaml, find_space, parse_yaml, read_space
@@ -228,8 +225,9 @@ def with_whole_grid(experiment: Experiment) -> Experiment:
     search = experiment.search
     if search.searcher != "grid" or "trials" in search.model_fields_set:
         return experiment
-    endless = replace(experiment, search=search.model_copy(update={"trials": LARGEST}))
-    return replace(experiment, search=search.model_copy(update={"trials": endless.arms.total}))
+    plain = experiment.arms.shared_space.combinations() if experiment.arms.tunes_plain else 1
+    trials = (experiment.space.combinations() or 0) + (plain or 1)
+    return replace(experiment, search=search.model_copy(update={"trials": trials}))
 
 
 # -- what a user should know of a sound experiment ---------------------------------------------------------------------
@@ -246,11 +244,6 @@ def notes_on(experiment: Experiment, tree: Tree, file: Parts, line: Parts) -> It
         yield f"without effect on this search: {with_needs(unread, NEEDS | SEARCH_NEEDS)}"
     if search.points and not experiment.points:
         yield "search.points: the space holds none of the published curricula"
-    trials, startup = experiment.arms.trials[CURRICULUM], startup_trials(experiment, CURRICULUM)
-    if search.searcher not in BY_CHANCE and 1 < trials <= startup:
-        after = f"{search.searcher} models the space after {counted(startup, 'trial')} of an arm"
-        all_random = f"so all {trials} of the curriculum arm are chosen at random"
-        yield f"search.searcher: {after} (search.startup_trials), {all_random}"
 
 
 def rate_note(tree: Tree, file_rankers: list[str]) -> list[str]:

@@ -8,14 +8,12 @@ from pydantic import Field, model_validator
 
 from trainables.config.keys import dotted_keys, one_of
 from trainables.core.errors import Problem
-from trainables.core.prose import counted
 from trainables.core.validation import ActiveIf, Section, needs, refusal
 from tune_cl.samplers import SEARCHERS
 from tune_cl.schedulers import SCHEDULERS
 
 AUTO: Literal["auto"] = "auto"
 PAIRS: Literal["pairs"] = "pairs"
-ENOUGH = 8  # trials, from which on replicates are worth their time
 BY_CHANCE = ("random", "grid")  # searchers that learn nothing from trials
 
 
@@ -69,12 +67,15 @@ class SearchConfig(Section):
         description=f"trials pause at rungs and the best continue later; null: true with {' and '.join(PAUSING)}",
     )
     trials: int = Field(
-        default=16, ge=1, description="trials of both arms; a grid has all its combinations unless this is given"
+        default=16,
+        ge=1,
+        description="trainings in all: plain ones, curricula and further seeds; a grid has all its combinations unless "
+        "this is given",
     )
     plain: Literal["pairs", 0] = Field(
         default=PAIRS,
-        description="plain trials: pairs: a twin for each curriculum, with its values outside baseline; 0: the default "
-        "alone",
+        description="plain trials: pairs: they are tuned first, and each curriculum has a twin among them; 0: the "
+        "default alone",
     )
     max_concurrent: int | None = Field(
         default=None, ge=1, description="trials at a time; null: as many as the resources allow"
@@ -82,19 +83,17 @@ class SearchConfig(Section):
     hours: float | None = Field(
         default=None, gt=0, description="hours of all sessions of a search together; null: no limit"
     )
-    replicates: int | None = Field(
-        default=None,
-        ge=0,
-        description="further seeds for one pair, once all trials have ended: they tell how much the seed matters "
-        "(`tune-cl effects`). It is the default and its first curriculum, else the search's first pair; null: 2 from 8 "
-        "trials on, else 0",
+    stop: Literal["nothing_to_find", "never"] = Field(
+        default="nothing_to_find",
+        description="nothing_to_find: ends the search before its last seeds where a curriculum that a test would find "
+        "has a probability below .1; never: makes all trials",
     )
     startup_trials: Annotated[
         Literal["auto"] | Annotated[int, Field(ge=1)],
         Field(
             union_mode="left_to_right",
             description="trials of an arm that are drawn at random before the searcher models the space; auto: a "
-            "third of them, 8 at most",
+            "third of them, 8 at most; below 16 search.trials all",
         ),
         ActiveIf("a searcher that models the space", lambda search: search.searcher not in BY_CHANCE),
     ] = AUTO
@@ -106,21 +105,10 @@ class SearchConfig(Section):
 
     @model_validator(mode="after")
     def fits_together(self) -> Self:
-        problems = []
-        if self.replicates and 2 * self.replicates > self.trials:
-            wrong = f"two trainings for each of {counted(self.replicates, 'seed')} are more than the search's trials"
-            problems.append(Problem("search.replicates", wrong, f"{self.trials // 2} at most, or more search.trials"))
         if self.promotion and not SCHEDULERS[self.scheduler].can_pause:
             right = f"search.scheduler: {' or '.join(PAUSING)}"
-            problems.append(Problem("search.promotion", f"{self.scheduler} pauses no trial", right))
-        if problems:
-            raise refusal(*problems)
+            raise refusal(Problem("search.promotion", f"{self.scheduler} pauses no trial", right))
         return self
-
-    @property
-    def further_seeds(self) -> int:
-        """How many seeds the default's pair is trained with once more."""
-        return (2 if self.trials >= ENOUGH else 0) if self.replicates is None else self.replicates
 
     @property
     def has_first_rung(self) -> bool:

@@ -87,8 +87,9 @@ class LabelFreeEvent(Timed):
 
 
 class TrialEvent(Timed):
-    """A trial begins, or goes on. chosen: of opened keys; twins: of a
-    plain one, the curricula that it is trained for."""
+    """A trial begins, or goes on. chosen: of opened keys; twin: of a curriculum, the plain trial with its other
+    settings, of a plain one the curriculum that it is trained for; repeats: the trial whose settings it has under
+    another seed."""
 
     event: Literal["trial"]
     trial: str
@@ -99,8 +100,7 @@ class TrialEvent(Timed):
     chosen: Point
     arm: Arm
     twin: NotRequired[str | None]
-    twins: NotRequired[list[str]]
-    led_by: NotRequired[Arm | None]
+    repeats: NotRequired[str | None]
 
 
 class ResultEvent(Timed):

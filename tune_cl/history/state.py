@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import sys
-from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from statistics import fmean
 from typing import Any
 
 from trainables.config.function import Objective
@@ -27,7 +27,7 @@ from tune_cl.history.events import (
     VerdictEvent,
 )
 from tune_cl.space.space import Flat, identity
-from tune_cl.space.wording import OF_CURRICULUM, trial_words
+from tune_cl.space.wording import trial_words
 
 RUNNING = "running"
 RAN_TO_THE_END = ("completed", "baseline")  # outcomes
@@ -58,9 +58,9 @@ class TrialState:
     baseline: bool  # the first trial: the space's own defaults
     arm: Arm
     twin: str | None = None
-    """Of a curriculum: the plain trial that trains with its values of every key outside the baseline, once it has
-    begun. Of a plain trial: the first curriculum that it was trained for."""
-    led_by: Arm | None = None  # the arm whose sampler proposed what the two of a pair share; None outside of pairs
+    """Of a curriculum: the plain trial that trains with its seed and its values of every key outside the baseline, once
+    it has begun. Of a plain trial: the curriculum that it was trained for, if any."""
+    repeats: str | None = None  # the trial whose settings it has under another seed
     point: dict[str, Any] = field(default_factory=dict)
     results: dict[int, dict[str, float]] = field(default_factory=dict)
     checkpoints: dict[int, str] = field(default_factory=dict)
@@ -96,6 +96,11 @@ class TrialState:
     def iterations(self) -> int:
         """Iterations reported."""
         return len(self.results)
+
+    @property
+    def seconds(self) -> float:
+        """Of all iterations."""
+        return sum(metrics["seconds"] for metrics in self.results.values())
 
 
 @dataclass(frozen=True)
@@ -134,7 +139,6 @@ class SearchState:
     trials: dict[str, TrialState] = field(default_factory=dict)
     machines: dict[str, list[str]] = field(default_factory=dict)  # by ranker: what its trials computed with, each once
     iterations: int = 0  # of all trials
-    training_seconds: float = 0.0  # of all iterations; both are kept as sums, for budgets need them at every result
     end: SearchEndEvent | None = None
     confirmations: list[ConfirmationEvent] = field(default_factory=list)
     verdicts: list[VerdictEvent] = field(default_factory=list)
@@ -146,39 +150,52 @@ class SearchState:
     @property
     def search_seeds(self) -> set[int]:
         """The seeds whose trainings had a say in what was chosen: no confirmation has one."""
-        return {self.seed}
+        return {self.seed, *(trial.seed for trial in self.trials.values())}
 
     def best(self) -> tuple[TrialState, Dev] | None:
         """The first of `ranked`."""
         return next(iter(self.ranked()), None)
 
-    def ranked(self, among: Iterable[str] | None = None) -> list[tuple[TrialState, Dev]]:
-        """Trials, all or those named, by their best dev value, highest first, the baseline included; the lowest number
-        wins a tie. Failed trials are left out: what they reported may be wrong."""
-        asked = self.by_number() if among is None else sorted(map(self.trials.__getitem__, among), key=_number)
-        sound = [trial for trial in asked if trial.outcome != "failed"]
-        reached = [(trial, at) for trial in sound if (at := trial.best(self.metric))]
-        return sorted(reached, key=lambda pair: -pair[1].dev)
+    def ranked(self) -> list[tuple[TrialState, Dev]]:
+        """The trials by what they promise, with their own best dev value, the baseline included: first those that were
+        trained with further seeds, by the mean of their best dev values over all seeds, then the others by theirs; the
+        lowest number wins a tie. Failed trials are left out: what they reported may be wrong."""
+        values = self.dev_by_seed()
+        order = sorted(values, key=lambda name: (len(values[name]) < 2, -fmean(values[name]), self.trials[name].number))
+        reached = [(self.trials[name], self.trials[name].best(self.metric)) for name in order]
+        return [(trial, at) for trial, at in reached if at is not None]
+
+    def dev_by_seed(self, before: float = math.inf) -> dict[str, list[float]]:
+        """The best dev values of each sound trial and of the sound ones that repeat it with a lower seed than `before`,
+        by the id of the first."""
+        values: dict[str, list[float]] = {}
+        for trial in self.by_number():
+            counts = trial.repeats is None or (trial.repeats in values and trial.seed < before)
+            at = trial.best(self.metric) if counts and trial.outcome != "failed" else None
+            if at is not None:
+                values.setdefault(trial.repeats or trial.trial, []).append(at.dev)
+        return values
 
     def ranked_of(self, arm: Arm) -> list[tuple[TrialState, Dev]]:
         """The trials of an arm in `ranked`."""
         return [pair for pair in self.ranked() if pair[0].arm == arm]
 
     def trials_of(self, arm: Arm) -> list[TrialState]:
-        return [trial for trial in self.by_number() if trial.arm == arm]
+        """By number, without those that repeat others."""
+        return [trial for trial in self.by_number() if trial.arm == arm and trial.repeats is None]
 
     def pairs(self) -> list[Pair]:
-        """The curricula whose twins have begun, each with its twin, by number."""
+        """The curricula whose twins have begun, each with its twin, by number; not those under further seeds."""
         return [Pair(trial, self.trials[trial.twin]) for trial in self.trials_of(CURRICULUM) if trial.twin is not None]
+
+    def repeated(self, trial: str, seed: int) -> TrialState | None:
+        """The trial that repeats this one with this seed."""
+        return next((one for one in self.trials.values() if one.repeats == trial and one.seed == seed), None)
 
     def plain_like(self, params: Mapping[str, Any]) -> TrialState | None:
         """The first plain trial that trains with these parameters."""
         wanted = training_key(params)
         return next((trial for trial in self.trials_of(PLAIN) if training_key(trial.params) == wanted), None)
-
-    def iterations_of(self, arm: Arm) -> int:
-        """Iterations of all trials of an arm."""
-        return sum(trial.iterations for trial in self.trials.values() if trial.arm == arm)
 
     def opened_in(self, arm: Arm) -> list[str]:
         """The keys that the trials of an arm search."""
@@ -198,10 +215,6 @@ class SearchState:
     def open_trials(self) -> list[TrialState]:
         """Trials that have begun and not ended, with which a resumed search goes on."""
         return [trial for trial in self.by_number() if trial.outcome is None]
-
-    def counts(self) -> Counter[str]:
-        """Number of trials by outcome; those that have not ended count as 'running'."""
-        return Counter(trial.outcome or RUNNING for trial in self.trials.values())
 
     def seconds_until(self, when: float) -> float:
         """`seconds` if an event of this session happens at the unix time `when`."""
@@ -256,7 +269,6 @@ class SearchState:
         if event["iteration"] not in results:
             results[event["iteration"]] = shared(event["metrics"])
             self.iterations += 1
-            self.training_seconds += event["metrics"]["seconds"]
 
     def _begin(self, event: TrialEvent) -> None:
         """A trial begins, or goes on after a pause, a stop or a failure."""
@@ -264,23 +276,22 @@ class SearchState:
             trial.outcome = trial.reason = None
             trial.paused = False
             return
-        twins = [self.trials[name] for name in event.get("twins", ())]
-        twin = event.get("twin")
-        if twin is not None and twin not in self.trials:
-            raise KeyError(twin)
+        for other in (event.get("twin"), event.get("repeats")):
+            if other is not None and other not in self.trials:
+                raise KeyError(other)
         trial = TrialState(
             trial=event["trial"],
             number=event["number"],
             seed=event["seed"],
             baseline=event["baseline"],
             arm=event["arm"],
-            twin=twin,
-            led_by=event.get("led_by"),
+            twin=event.get("twin"),
+            repeats=event.get("repeats"),
             params=shared(event["params"]),
             point=as_point(event["chosen"]),
         )
-        for curriculum in twins:
-            curriculum.twin, trial.twin = trial.trial, twins[0].trial
+        if trial.arm == PLAIN and trial.twin:
+            self.trials[trial.twin].twin = trial.trial
         self.trials[trial.trial] = trial
 
 
@@ -343,21 +354,3 @@ def training_key(params: Mapping[str, Any]) -> Hashable:
     """Equal for equal parameters, whatever the seed."""
     values = seedless(params).items()
     return identity({key: tuple(value) if isinstance(value, list) else value for key, value in values})
-
-
-def differences(ours: Flat, theirs: Flat) -> dict[str, Any]:
-    """Whether a configuration (`ours`) and the baseline (`theirs`) differ in their curricula, and the keys in force
-    outside the curriculum in which they differ. Parameters are as from `seedless`."""
-    differing = [key for key in {**ours, **theirs} if key not in ours or key not in theirs or ours[key] != theirs[key]]
-    also = [key for key in differing if not key.startswith(OF_CURRICULUM)]
-    return {"has_curriculum": len(also) < len(differing), "also_differs": also}
-
-
-def over_curricula(state: SearchState) -> bool:
-    """Whether trials chose among curricula or have another one than the baseline; else the search was over other keys
-    only. True as long as there are no trials to tell. `Arms.varies_curricula` says it of the space."""
-    baseline = state.baseline_trial()
-    others = state.trials_of(CURRICULUM)
-    if not (baseline and others) or any(key.startswith(OF_CURRICULUM) for trial in others for key in trial.point):
-        return True
-    return differences(seedless(others[0].params), seedless(baseline.params))["has_curriculum"]

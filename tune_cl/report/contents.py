@@ -9,7 +9,7 @@ from tune_cl.history.journal import read_events
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import SearchState, experiment_of, replay
 from tune_cl.results import Effects, SearchResult, Verdict
-from tune_cl.search_result import recorded_view, search_result
+from tune_cl.search_result import recorded_run_id, search_result
 from tune_cl.verdict.files import last_effects, last_verdict
 
 
@@ -33,7 +33,7 @@ def contents_of(search_folder: SearchFolder) -> Contents:
     folder = search_folder.folder
     result = None
     if state.best():
-        result = search_result(state, search_folder, recorded_view(search_folder)[0])
+        result = search_result(state, search_folder, recorded_run_id(search_folder))
     effects = last_effects(folder) or (result.effects if result else None)
     verdict = last_verdict(folder)
     return Contents(search_folder, state, experiment_of(state), result, effects, verdict)

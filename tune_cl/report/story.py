@@ -153,7 +153,8 @@ def _ran(result: SearchResult) -> str:
     trials = counted(len(result.trials), "trial")
     if is_tuned(result):
         other = "with a curriculum" if result.over_curricula else "others"
-        trials = f"{len(result.trials)} trials, {plain} plain and {others} {other}"
+        further = f", {result.further_seeds} under further seeds" if result.further_seeds else ""
+        trials = f"{len(result.trials)} trials, {plain} plain and {others} {other}{further}"
     outcomes = Counter(trial.outcome for trial in result.trials)
     stopped = f"{outcomes['stopped_early']} stopped early, {outcomes['failed']} failed"
     cost = f"{counted(result.iterations, 'iteration')}, {result.seconds:.0f} s"
@@ -179,27 +180,27 @@ def on_dev(result: SearchResult) -> list[str]:
 def _tuning(result: SearchResult) -> str:
     """What tuning was worth to plain training, or that it was not tuned; empty where neither can be said."""
     best, default = result.trial(result.best_plain), result.trial(result.default)
-    if best is None or best.dev is None or result.plain is None:
+    if best is None or best.mean is None or result.plain is None:
         return ""
     if not is_tuned(result):
         return not_tuned(result.plain)
-    if default is None or default.dev is None:
+    if default is None or default.mean is None:
         return ""
     trials = len(result.of_arm(PLAIN))
-    return tuning_words(result.metric, trials, result.searched(PLAIN), best.dev, default.dev, result.plain)
+    return tuning_words(result.metric, trials, result.searched(PLAIN), best.mean, default.mean, result.plain)
 
 
 def _above_plain(result: SearchResult) -> str:
     against = f"tuned {result.plain}" if is_tuned(result) else f"{result.plain} as given"
     against = "the default" if result.plain is None else against
     best, plain = result.trial(result.best_curriculum), result.trial(result.best_plain)
-    if plain is None or plain.dev is None:
+    if plain is None or plain.mean is None:
         return f"There is no dev value of {against}, so there is nothing to compare with."
-    if best is None or best.dev is None:
+    if best is None or best.mean is None:
         return f"No trial but {against} gave a dev value, so there is nothing to compare it with."
-    what, size = other_trial(result.over_curricula), size_words(best.dev - plain.dev, result.metric)
-    if best.dev <= plain.dev:
-        if not round(best.dev - plain.dev, 4):
+    what, size = other_trial(result.over_curricula), size_words(best.mean - plain.mean, result.metric)
+    if best.mean <= plain.mean:
+        if not round(best.mean - plain.mean, 4):
             size = f"equal in {in_words(result.metric)} to four digits"
         return f"No {what} beat {against} on dev: the best, {best.trial_id}, was {size}."
     return f"The best {what} was {size} {against} on dev. {CAUTION}"
@@ -217,6 +218,8 @@ def comparison(result: SearchResult) -> Table:
         (f"dev {in_words(result.metric)}", *(number(one and one.dev) for one in columns.values())),
         ("at iteration", *(str(one.iteration) if one else NONE for one in columns.values())),
     ]
+    if any(one and one.mean != one.dev for one in columns.values()):
+        rows.append(("mean over seeds", *(number(one and one.mean) for one in columns.values())))
     for key in result.searched():
         values = [one and one.params.get(key) for one in columns.values()]
         if any(value != values[0] for value in values):

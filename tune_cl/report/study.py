@@ -58,7 +58,7 @@ def _trial(trial: TrialState, metric: str, leaves: Mapping[str, Parameter]) -> F
             "trial_id": trial.trial,
             "arm": trial.arm,
             "twin": trial.twin,
-            "led_by": trial.led_by,
+            "repeats": trial.repeats,
             "outcome": trial.outcome,
             "seed": trial.seed,
             "params": trial.params,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import ClassVar
@@ -50,14 +50,14 @@ class TrialResult:
 class ModelSampler(RandomSampler, ABC):
     """Chooses at random until `startup_trials` have finished, then as a sampler of Optuna's does.
 
-    Where the values shared with a twin are given, results count as differences from their twins: what is left to choose
-    is what adds to these values, and a good or bad learning rate says nothing of it.
+    Results count as differences from their twins, where there are twins: what is left to choose is what adds to the
+    values that both share, and a good or bad learning rate says nothing of it.
     """
 
     purpose: ClassVar[str]
 
-    def __init__(self, space: Space, seed: int, startup_trials: int = 8, points: Sequence[Flat] = ()):
-        super().__init__(space, seed, startup_trials, points)
+    def __init__(self, space: Space, seed: int, startup_trials: int = 8):
+        super().__init__(space, seed, startup_trials)
         self.results: dict[int, TrialResult] = {}
         self.references: dict[int, float] = {}  # of trials whose twins have ended
         self._frozen: dict[int, tuple[TrialResult, FrozenTrial]] = {}
@@ -73,16 +73,13 @@ class ModelSampler(RandomSampler, ABC):
     def compare(self, number: int, reference: float) -> None:
         self.references[number] = reference
 
-    def propose(self, number: int, fixed: Flat) -> Flat | None:
-        if not self.models(number):
-            return super().propose(number, fixed)
-        study = self.study(compared=bool(fixed))
-        return self.ask_new(number, lambda attempt: self._suggest(study, number, attempt, fixed), fixed)
-
-    def models(self, number: int) -> bool:
-        """Whether the model, rather than chance, chooses for the trial."""
+    def ask(self, number: int, fixed: Flat | None = None) -> Flat | None:
+        given = fixed or {}
         finished = sum(result.state != TrialState.FAIL for result in self.results.values())
-        return not self.given(number) and finished >= max(1, self.startup_trials)
+        if finished < max(1, self.startup_trials):
+            return super().ask(number, given)
+        study = self.study()
+        return self.ask_new(number, lambda attempt: self._suggest(study, number, attempt, given), given)
 
     def _suggest(self, study: optuna.Study, number: int, attempt: int, fixed: Flat) -> Flat:
         """What the model suggests, with the values of `fixed` in place of its own."""
@@ -95,10 +92,10 @@ class ModelSampler(RandomSampler, ABC):
         study.tell(trial, state=TrialState.FAIL)  # later attempts must not see this suggestion's trial
         return point
 
-    def study(self, compared: bool = False) -> optuna.Study:
-        """The search's trials in order of number. `compared`: each less its twin's value, plus the mean of all twins,
-        which keeps it on one scale with those whose twins have yet to end."""
-        references = self.references if compared else {}
+    def study(self) -> optuna.Study:
+        """The search's trials in order of number, each less its twin's value, plus the mean of all twins, which keeps
+        it on one scale with those whose twins have yet to end."""
+        references = self.references
         mean = fmean(references.values()) if references else 0.0
         study = optuna.create_study(direction="maximize")
         study.add_trials([self._trial(number, mean - references.get(number, mean)) for number in sorted(self.points)])

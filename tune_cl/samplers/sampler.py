@@ -1,4 +1,4 @@
-"""What samplers share (the protocol, configurations tried first, no configuration twice); random search and grid.
+"""What samplers share (the protocol, no configuration twice); random search and grid.
 
 The answer of `ask` depends only on the seed, the trial's number, and what `replay`, `tell` and `compare` were given
 before: a sampler rebuilt through these from a journal goes on exactly as the lost one would have.
@@ -7,7 +7,7 @@ before: a sampler rebuilt through these from a journal goes on exactly as the lo
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from itertools import chain
 from typing import Any, Literal
 
@@ -29,17 +29,13 @@ def spread(seed: int, key: str, leaf: Parameter, number: int) -> Any:
 
 
 class Sampler(ABC):
-    """`startup_trials`: how many a sampler that models the space draws at random first; `points`: configurations that
-    trials 1, 2, ... try."""
+    """`startup_trials`: how many a sampler that models the space draws at random first."""
 
-    def __init__(self, space: Space, seed: int, startup_trials: int = 8, points: Sequence[Flat] = ()):
+    def __init__(self, space: Space, seed: int, startup_trials: int = 8):
         self.space, self.seed, self.startup_trials = space, seed, startup_trials
-        self.first = list(points)
         self.points: dict[int, Flat] = {}
         self.effect: Callable[[Flat], Hashable] = identity
         self.excluded: list[Flat] = []
-        self.repeats = False  # whether it may answer what was tried
-        self.covered: Collection[str] = ()  # keys whose random draws cover them whatever has been tried
 
     def set_effect(self, effect: Callable[[Flat], Hashable], baseline: Flat) -> None:
         """Has points of equal `effect` count as the same: they train in the same way, such as two that differ in a key
@@ -54,18 +50,10 @@ class Sampler(ABC):
 
         self.effect, self.excluded = remembered, [baseline]
 
-    def ask(self, number: int, fixed: Flat | None = None) -> Flat | None:
-        """Flat values of the opened keys for trial `number`, which no trial has had yet unless the sampler `repeats`;
-        None if there are none. `fixed`: values that the keys named there have in this trial, wherever they exist."""
-        return dict(self.first[number - 1]) if self.given(number) else self.propose(number, fixed or {})
-
-    def given(self, number: int) -> bool:
-        """Whether the trial tries one of `first`."""
-        return 0 < number <= len(self.first)
-
     @abstractmethod
-    def propose(self, number: int, fixed: Flat) -> Flat | None:
-        """`ask` for the trials after `first`."""
+    def ask(self, number: int, fixed: Flat | None = None) -> Flat | None:
+        """Flat values of the opened keys for trial `number` (from 1), which no trial has had yet; None if there are
+        none. `fixed`: values that the keys named there have in this trial, wherever they exist."""
 
     def replay(self, number: int, point: Flat) -> None:
         """Trial `number` has started with these values, which `ask` answered now or in an earlier session."""
@@ -80,8 +68,6 @@ class Sampler(ABC):
     def ask_new(self, number: int, draw: Callable[[int], Flat], fixed: Flat) -> Flat | None:
         """The first of `draw(0)`, `draw(1)`, ... with a new effect; else a random draw; else any untried configuration
         of a finite space. In a continuous space where all draws were tried, `draw(0)` again."""
-        if self.repeats:
-            return draw(0)
         space = self.space.fixing(fixed)
         tried = {self.effect(point) for point in (*self.excluded, *self.points.values())}
         draws = (draw(attempt) for attempt in range(REDRAWS))
@@ -106,15 +92,15 @@ class RandomSampler(Sampler):
     """Draws that cover each key (`spread`); whatever has been tried is drawn independently. Trial `number` draws the
     same whatever was asked before."""
 
-    def propose(self, number: int, fixed: Flat) -> Flat | None:
+    def ask(self, number: int, fixed: Flat | None = None) -> Flat | None:
+        fixed = fixed or {}
         space = self.space.fixing(fixed)
 
         def draw(attempt: int) -> Flat:
             rng = generator(self.seed, "sampler", number, attempt)
 
             def value(key: str, leaf: Parameter) -> Any:
-                covers = attempt == 0 or key in self.covered
-                return spread(self.seed, key, leaf, number) if covers else leaf.draw(rng)
+                return spread(self.seed, key, leaf, number) if attempt == 0 else leaf.draw(rng)
 
             return space.fill(value)
 
@@ -124,5 +110,5 @@ class RandomSampler(Sampler):
 class GridSampler(Sampler):
     """Every combination once, in the order of the space file. Raises ConfigError for a continuous leaf."""
 
-    def propose(self, number: int, fixed: Flat) -> Flat | None:
-        return next(self.untried(fixed), None)
+    def ask(self, number: int, fixed: Flat | None = None) -> Flat | None:
+        return next(self.untried(fixed or {}), None)

@@ -18,16 +18,27 @@ from trainables.config.objective import AnyRun
 from trainables.core.errors import DamagedCheckpoint
 from trainables.core.storage import exists, retry_on_fault
 from trainables.evaluation.metrics import dev_key
-from tune_cl.experiment.arms import ARMS, CURRICULUM, PLAIN, Arm
+from tune_cl.experiment.arms import ARMS, CURRICULUM, PLAIN
 from tune_cl.experiment.experiment import Experiment, TrialConfig
-from tune_cl.experiment.search_parts import new_sampler, new_scheduler
 from tune_cl.history.events import Event, ResultEvent
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import TRIALS
 from tune_cl.history.state import SearchState, TrialState, as_point, initial_state
-from tune_cl.samplers import Outcome, Sampler
-from tune_cl.schedulers import Decision, Scheduler
-from tune_cl.search.pairs import NewTrial, next_new
+from tune_cl.samplers import Outcome
+from tune_cl.schedulers import Decision
+from tune_cl.search.phases import (
+    NewTrial,
+    Samplers,
+    begun_after_plain,
+    longest_grace,
+    may_be_chosen,
+    new_sampler,
+    new_scheduler,
+    next_new,
+    nothing_to_find,
+    phases_of,
+    tuned,
+)
 from tune_cl.search.trials import FINISHED, TRACEBACK, WAIT, Plan, reason_of
 from tune_cl.space.space import Flat
 
@@ -53,29 +64,19 @@ class Stop:
     reason: str
 
 
-class ArmProgress:
-    """What is known of the trials of one arm. `numbers`: of its trials, as its sampler counts them: 0 for the baseline,
-    else that of the pair."""
-
-    def __init__(self, experiment: Experiment, arm: Arm):
-        self.arm: Arm = arm
-        self.sampler: Sampler = new_sampler(experiment, arm)
-        self.scheduler: Scheduler = new_scheduler(experiment)
-        self.numbers: dict[str, int] = {}
-        self.replayed: set[str] = set()  # trials that the sampler knows
-
-
 class SearchProgress:
     """State, samplers and schedulers of a search, as its events have left them. `events`: all events so far, of which
     the first is `search`."""
 
     def __init__(self, experiment: Experiment, events: Iterator[Event]):
-        self.metric = experiment.base.run.metric
-        self.experiment = experiment
-        self.arms: dict[Arm, ArmProgress] = {arm: ArmProgress(experiment, arm) for arm in ARMS}
+        self.experiment, self.metric = experiment, experiment.base.run.metric
+        self.phases = phases_of(experiment)
+        self.samplers: Samplers = {arm: new_sampler(experiment, arm) for arm in ARMS}
+        self.schedulers = {arm: new_scheduler(experiment) for arm in ARMS}
+        self.numbers: dict[str, int] = {}  # of the trials that a sampler knows, as it counts them
+        self.scheduled: set[str] = set()  # trials that may be stopped early
         self.stops: dict[str, Stop] = {}
-        self.grace = 0  # of the newest curriculum
-        self.graces: dict[str, int] = {}  # of all trials but the baseline
+        self.plain_grace = longest_grace(experiment)
         self.state: SearchState = initial_state(next(events))
         for event in events:
             self.apply(event)
@@ -90,73 +91,45 @@ class SearchProgress:
                 self._trial_started(self.state.trials[event["trial"]])
             case "trial" if was_paused:
                 self.stops.pop(event["trial"], None)
-                self.scheduler_of(event["trial"]).resumed(event["trial"])
-            case "result" if event["trial"] != BASELINE_TRIAL:
-                self._ask_scheduler(event["trial"], event)
+                self.schedulers[event["arm"]].resumed(event["trial"])
+            case "result" if event["trial"] in self.scheduled:
+                self._ask_scheduler(self.state.trials[event["trial"]], event)
             case "pause":
-                self._tell(event["trial"], "stopped_early")  # provisional, until the trial ends
+                self._tell(self.state.trials[event["trial"]], "stopped_early")  # provisional, until the trial ends
             case "end":
                 self._trial_ended(self.state.trials[event["trial"]])
 
-    @property
-    def next_number(self) -> int:
-        """The number of the next pair, or of the next plain trial outside of pairs."""
-        return 1 + max((number for arm in self.arms.values() for number in arm.numbers.values()), default=0)
-
     def next_new(self) -> NewTrial | None:
-        """The trial to begin after the baseline; None if there are no more, which the schedulers then know."""
-        samplers: dict[Arm, Sampler] = {arm: self.arms[arm].sampler for arm in ARMS}
-        new = next_new(self.experiment, self.state, samplers, self.next_number)
+        """The trial that begins next; None where none is left, or the next phase waits for trials that have not
+        ended."""
+        new = next_new(self.experiment, self.state, self.samplers, self.phases)
         if new is None:
-            self._all_started()
+            for trial in self.state.open_trials():
+                self.schedulers[trial.arm].all_started = True
         return new
 
-    def _all_started(self) -> None:
-        for arm in self.arms.values():
-            arm.scheduler.all_started = True
-
     def next_paused(self, last: bool) -> str | None:
-        """A paused trial that is to go on before any new one starts; if both arms have one, of that with fewer
-        iterations. `last`: no new trial will come, and none runs."""
-        in_turn = sorted(ARMS, key=self.state.iterations_of)
-        paused = (self.arms[arm].scheduler.next_paused(last) for arm in in_turn)
+        """A paused trial that is to go on before any new one starts. `last`: its phase has no new trial, and none
+        runs."""
+        paused = (self.schedulers[arm].next_paused(last) for arm in ARMS)
         return next((trial for trial in paused if trial), None)
 
-    def scheduler_of(self, trial: str) -> Scheduler:
-        return self.arms[self.state.trials[trial].arm].scheduler
-
     def _trial_started(self, trial: TrialState) -> None:
-        arm = self.arms[trial.arm]
-        arm.numbers[trial.trial] = self._number(trial)
-        if len(self.state.trials) >= self.experiment.arms.total:
-            self._all_started()
+        """Tells the sampler and the scheduler of the trial's arm. Those under further seeds, and twins of curricula at
+        settings of their own, are neither compared nor learned from: they run to their end."""
+        self.schedulers[PLAIN].all_started |= len(tuned(self.state)) >= self.phases.plain
+        self.schedulers[CURRICULUM].all_started |= begun_after_plain(self.state) >= self.phases.curricula
+        if trial.repeats or (trial.arm == PLAIN and trial.twin):
+            return
+        number = len(tuned(self.state)) - 1 if trial.arm == PLAIN else len(self.state.trials_of(CURRICULUM))
         if (point := self._searched(trial)) is not None:
-            arm.sampler.replay(arm.numbers[trial.trial], point)
-            arm.replayed.add(trial.trial)
+            self.samplers[trial.arm].replay(number, point)
+            self.numbers[trial.trial] = number
         if trial.trial != BASELINE_TRIAL:
-            self.graces[trial.trial] = self._grace(trial)
-            self._schedule(trial)
-
-    def _number(self, trial: TrialState) -> int:
-        """A twin has the number of the curriculum that it is trained for."""
-        if trial.trial == BASELINE_TRIAL:
-            return 0
-        if trial.arm == PLAIN and trial.twin:
-            return self.arms[CURRICULUM].numbers[trial.twin]
-        return self.next_number
-
-    def _schedule(self, trial: TrialState) -> None:
-        grace, end = self.graces[trial.trial], self.experiment.config(trial.point).curriculum_end
-        self.arms[trial.arm].scheduler.start(trial.trial, grace, end)
-
-    def _grace(self, trial: TrialState) -> int:
-        """A plain trial is allowed at least as many iterations as the curriculum that it is trained for (outside of
-        pairs: the newest one), so neither arm gets more training."""
-        grace = self.experiment.config(trial.point).grace
-        if trial.arm == CURRICULUM:
-            self.grace = grace
-            return grace
-        return max(grace, self.graces[trial.twin] if trial.twin else self.grace)
+            config, scheduler = self.experiment.config(trial.point), self.schedulers[trial.arm]
+            grace = config.grace if trial.arm == CURRICULUM else self.plain_grace
+            scheduler.start(trial.trial, grace, config.curriculum_end)
+            self.scheduled.add(trial.trial)
 
     def _searched(self, trial: TrialState) -> Flat | None:
         """What its arm's sampler is told of a trial's values. None for the baseline if no plain trial follows it, or if
@@ -166,42 +139,40 @@ class SearchProgress:
         if trial.trial != BASELINE_TRIAL:
             return {key: trial.point[key] for key in self.experiment.arms.shared_space.parameters if key in trial.point}
         values = as_point(trial.params) | trial.point
-        return self.experiment.arms.shared_space.within(values) if self.experiment.arms.trials[PLAIN] > 1 else None
+        return self.experiment.arms.shared_space.within(values) if self.phases.plain > 1 else None
 
     def _trial_ended(self, trial: TrialState) -> None:
-        if trial.trial != BASELINE_TRIAL:
-            scheduler = self.scheduler_of(trial.trial)
+        if trial.trial in self.scheduled:
+            scheduler = self.schedulers[trial.arm]
             scheduler.ended(trial.trial, trial.outcome == "completed")
             if trial.outcome == "failed":
                 scheduler.forget(trial.trial)
-        if trial.trial in self.arms[trial.arm].replayed:
-            self._tell(trial.trial, str(trial.outcome))
+        self._tell(trial, str(trial.outcome))
         self._compare(trial)
 
     def _compare(self, trial: TrialState) -> None:
         """Tells the curricula's sampler what a twin reached, once both of a pair have ended."""
-        arm = self.arms[CURRICULUM]
         for pair in self.state.pairs():
             ended = pair.curriculum.outcome and pair.twin.outcome not in (None, "failed")
             if trial in (pair.curriculum, pair.twin) and ended and (best := pair.twin.best(self.metric)):
-                arm.sampler.compare(arm.numbers[pair.curriculum.trial], best.dev)
+                self.samplers[CURRICULUM].compare(self.numbers[pair.curriculum.trial], best.dev)
 
-    def _ask_scheduler(self, trial: str, event: ResultEvent) -> None:
+    def _ask_scheduler(self, trial: TrialState, event: ResultEvent) -> None:
         """Decides what a new result means for its trial."""
         at, value = event["iteration"], event["metrics"][dev_key(self.metric)]
-        decision = self.scheduler_of(trial).on_result(trial, at, value)
+        decision = self.schedulers[trial.arm].on_result(trial.trial, at, value)
         if event.get("done"):  # ended by itself: nothing to stop
             return
         if decision is Decision.PAUSE:
-            self.stops[trial] = Stop(at, PAUSED, f"waits at iteration {at}")
+            self.stops[trial.trial] = Stop(at, PAUSED, f"waits at iteration {at}")
         elif decision is Decision.STOP:
-            self.stops[trial] = Stop(at, "stopped_early", f"not among the best at iteration {at}")
+            self.stops[trial.trial] = Stop(at, "stopped_early", f"not among the best at iteration {at}")
 
-    def _tell(self, trial: str, outcome: str) -> None:
-        """Gives the arm's sampler a trial's curve."""
-        state = self.state.trials[trial]
-        arm = self.arms[state.arm]
-        arm.sampler.tell(arm.numbers[trial], state.dev(self.metric), OUTCOMES[outcome])
+    def _tell(self, trial: TrialState, outcome: str) -> None:
+        """Gives the arm's sampler a trial's curve, if it knows the trial."""
+        if trial.trial in self.numbers:
+            values = trial.dev(self.metric)
+            self.samplers[trial.arm].tell(self.numbers[trial.trial], values, OUTCOMES[outcome])
 
 
 @dataclass
@@ -219,10 +190,7 @@ class SearchDriver:
         self.running: set[str] = set()
         self.ended_by: str | None = None
         self.progress = SearchProgress(self.experiment, self.journal.events())
-        self.just_ended = [
-            trial.trial for trial in self.state.by_number() if trial.outcome
-        ]  # since `unneeded` was asked
-        self.best_ended: list[str] = []
+        self.with_checkpoints = [trial.trial for trial in self.state.by_number() if trial.outcome]  # and have ended
         self.waiting = [trial for trial in self.state.open_trials() if not trial.paused]
 
     @property
@@ -238,14 +206,13 @@ class SearchDriver:
             return WAIT
         while self.waiting:
             trial = self.waiting.pop(0)
-            config = self.experiment.config(trial.point)
             checkpoint, iteration = self.last_checkpoint(trial)
             self._stop_where_used_up(trial)
             stop = self.progress.stops.get(trial.trial)
             if stop and stop.iteration <= iteration:  # killed between the decision and its record
                 self.ended(trial.trial)
                 continue
-            return self._plan(trial.number, trial.arm, config, checkpoint)
+            return self._begin(trial.trial, checkpoint)
         return self._new_or_paused()
 
     def _stop_where_used_up(self, trial: TrialState) -> None:
@@ -255,35 +222,31 @@ class SearchDriver:
             self.progress.stops.setdefault(trial.trial, Stop(at, "stopped_early", end))
 
     def _new_or_paused(self) -> Plan | str:
-        """A paused trial that may go on, else a new configuration."""
-        if end := used_up(self.experiment, self.state) if self.state.trials else None:
-            self.ended_by = end
-        if self.ended_by:
-            return self._last_paused()
-        if paused := self.progress.next_paused(last=False):
+        """A paused trial that may go on, else a new one. The next phase begins once all trials have ended."""
+        new = self._new()
+        if not self.ended_by and (paused := self.progress.next_paused(last=False)):
             still_saves = paused in self.running  # Tune asks for further trials as soon as it has passed a result on
             return WAIT if still_saves else self._go_on(paused)
-        return self._new() or self._last_paused()
-
-    def _new(self) -> Plan | None:
-        """The baseline, then what `next_new` says; None when there are no more."""
-        number = len(self.state.trials)
-        if not number:
-            return self._plan(number, PLAIN, self.experiment.base, None)
-        new = self.progress.next_new()
-        return new and self._plan(number, new.arm, new.config, None, pair=pair_fields(new))
-
-    def _last_paused(self) -> Plan | str:
-        """When no new trial comes: a paused one that may still go on, or else the end of all paused ones."""
-        if not any(arm.scheduler.pauses for arm in self.progress.arms.values()):
-            return FINISHED
-        if self.running:  # their results may still decide which paused trial goes on
+        if new is not None:
+            return self._begin_new(new)
+        if self.running:  # their results may decide what comes next
             return WAIT
         if not self.ended_by and (paused := self.progress.next_paused(last=True)):
             return self._go_on(paused)
-        for trial in self.state.open_trials():
+        waiting = self.state.open_trials()
+        for trial in waiting:
             self._end(trial.trial, "stopped_early", self.ended_by or f"did not go on from iteration {trial.iterations}")
-        return FINISHED
+        return self._new_or_paused() if waiting and not self.ended_by else FINISHED
+
+    def _new(self) -> NewTrial | None:
+        """The next new trial, unless a budget is used up or nothing is to be found."""
+        if self.state.trials and not self.ended_by:
+            self.ended_by = used_up(self.experiment, self.state)
+        if self.ended_by:
+            return None
+        new = self.progress.next_new()
+        self.ended_by = new and nothing_to_find(self.experiment, self.state, self.progress.phases, new)
+        return None if self.ended_by else new
 
     def result(self, trial: str, metrics: dict[str, Any]) -> bool:
         """Records one iteration's metrics, unless they are recorded already; returns whether the trial may go on."""
@@ -333,13 +296,12 @@ class SearchDriver:
         return {trial.trial: trial.every_checkpoint for trial in self.state.by_number()}
 
     def unneeded(self) -> list[str]:
-        """Trials that have ended, but for the best of them: the search's best ranker is copied from its checkpoint when
-        the search ends."""
-        if not self.just_ended:
-            return []
-        before, self.just_ended = [*self.best_ended, *self.just_ended], []
-        self.best_ended = [trial.trial for trial, _ in self.state.ranked(before)][:1]
-        return [name for name in before if name not in self.best_ended]
+        """Trials that have ended since the last call, or before, and of which none will be the search's best: its
+        ranker is copied from its checkpoint when the search ends."""
+        kept = may_be_chosen(self.state, self.progress.phases)
+        unneeded = [name for name in self.with_checkpoints if name not in kept]
+        self.with_checkpoints = [name for name in self.with_checkpoints if name in kept]
+        return unneeded
 
     # -- inside --------------------------------------------------------------------------------------------------
 
@@ -359,32 +321,42 @@ class SearchDriver:
 
     def _go_on(self, name: str) -> Plan:
         """A paused trial's plan: from its checkpoint."""
-        trial = self.state.trials[name]
-        return self._plan(trial.number, trial.arm, self.experiment.config(trial.point), self.last_checkpoint(trial)[0])
+        return self._begin(name, self.last_checkpoint(self.state.trials[name])[0])
 
-    def _plan(
-        self,
-        number: int,
-        arm: Arm,
-        config: TrialConfig,
-        checkpoint: str | None,
-        pair: dict[str, Any] | None = None,
-    ) -> Plan:
-        trial = trial_id(number)
+    def _begin_new(self, new: NewTrial) -> Plan:
+        """Records a new trial; returns its plan."""
+        number = len(self.state.trials)
+        run = with_seed(new.config, new.seed)
         event = {
             "event": "trial",
-            "trial": trial,
+            "trial": trial_id(number),
             "number": number,
-            "params": config.params,
-            "chosen": config.point,
-            "seed": config.run.seed,
-            "baseline": trial == BASELINE_TRIAL,
-            "arm": arm,
+            "params": run.in_force(),
+            "chosen": new.config.point,
+            "seed": new.seed,
+            "baseline": number == 0,
+            "arm": new.arm,
         }
-        self.record(event | (pair or {}))
+        self.record(event | new.fields)
+        return self._plan(trial_id(number), run, None)
+
+    def _begin(self, name: str, checkpoint: str | None) -> Plan:
+        """Records that a trial goes on; returns its plan."""
+        trial = self.state.trials[name]
+        keys = ("trial", "number", "params", "seed", "baseline", "arm")
+        run = self.run_of(trial)
+        event = {"event": "trial", **{key: getattr(trial, key) for key in keys}, "chosen": trial.point}
+        self.record(event)
+        return self._plan(name, run, checkpoint)
+
+    def _plan(self, trial: str, run: AnyRun, checkpoint: str | None) -> Plan:
         self.running.add(trial)
         resources = self.experiment.search.resources
-        return Plan(trial, config.run, checkpoint, resources.threads, resources.gpu)
+        return Plan(trial, run, checkpoint, resources.threads, resources.gpu)
+
+    def run_of(self, trial: TrialState) -> AnyRun:
+        """A trial's training."""
+        return with_seed(self.experiment.config(trial.point), trial.seed)
 
     @staticmethod
     def checkpoints(trial: TrialState) -> Iterator[tuple[str, int]]:
@@ -412,7 +384,7 @@ class SearchDriver:
 
     def _end(self, trial: str, outcome: str, reason: str | None) -> None:
         state = self.state.trials[trial]
-        run, folder = self.experiment.config(state.point).run, None
+        run, folder = self.run_of(state), None
         if outcome != "failed":
             folder = self.from_sound_checkpoint(state, lambda checkpoint: self.artifacts(trial, checkpoint, run))
         elif (self._files(trial) / TRACEBACK).exists():
@@ -429,7 +401,7 @@ class SearchDriver:
                 "best": {"iteration": best.iteration, "dev": best.dev} if best else None,
             }
         )
-        self.just_ended.append(trial)
+        self.with_checkpoints.append(trial)
 
     def record(self, fields: Mapping[str, Any]) -> None:
         """Appends an event to the journal, of now if it has no `time`, and updates the state with it."""
@@ -447,10 +419,9 @@ def used_up(experiment: Experiment, state: SearchState) -> str | None:
     return "search.hours are used up" if limit is not None and used >= limit else None
 
 
-def pair_fields(new: NewTrial) -> dict[str, Any]:
-    """What the event of a new trial says of its pair."""
-    fields = {"twin": new.twin, "twins": list(new.twins), "led_by": new.led_by}
-    return {key: value for key, value in fields.items() if value}
+def with_seed(config: TrialConfig, seed: int) -> AnyRun:
+    """A configuration's training under a seed."""
+    return config.run if config.run.seed == seed else config.with_seed(seed)
 
 
 def trial_id(number: int) -> str:

@@ -16,7 +16,8 @@ from rich.text import Text
 from trainables.core.prose import counted, say, time_left, visible, wrapped
 from trainables.evaluation.metrics import in_words
 from tune_cl.experiment.arms import CURRICULUM, PLAIN, Arm
-from tune_cl.history.state import RUNNING, Dev, SearchState, TrialState, over_curricula
+from tune_cl.history.state import RUNNING, Dev, SearchState, TrialState
+from tune_cl.space.wording import OF_CURRICULUM
 
 PAUSED = "paused"
 MARGIN = 3  # free columns right of the panel, for the terminal's ^C, and free lines below it
@@ -99,7 +100,8 @@ class Panel:
     def _headline(self, state: SearchState, ranked: Ranked) -> Text:
         ended = sum(trial.outcome is not None for trial in state.trials.values())
         text = f"{state.name}: {ended} of {self.trials} {self.noun} done, {counted(state.iterations, 'iteration')}"
-        names = {PLAIN: "plain", CURRICULUM: "curriculum" if over_curricula(state) else "others"}
+        over_curricula = any(key.startswith(OF_CURRICULUM) for key in state.opened_in(CURRICULUM))
+        names = {PLAIN: "plain", CURRICULUM: "curriculum" if over_curricula else "others"}
         best = [f"{names[trial.arm]} {at.dev:.4f} ({trial.trial})" for trial, at in best_of_arms(ranked)]
         if best and self.noun == TRIALS:
             text += f" · best dev {in_words(state.metric)}: {', '.join(best)}"
@@ -189,7 +191,7 @@ def best_of_arms(ranked: Ranked) -> Ranked:
 
 def in_order(state: SearchState, ranked: Ranked) -> list[TrialState]:
     """The running trials, the best of each arm, the default, then the others that have ended and those that wait at a
-    rung, each best first; those that failed are the last that have ended. `ranked`: of `state`."""
+    rung, each best first; those that failed, and those under further seeds, are the last. `ranked`: of `state`."""
     trials, baseline = state.by_number(), state.baseline_trial()
     reached = {trial.trial: at.dev for trial, at in ranked}
     running = [trial for trial in trials if trial_status(trial) == RUNNING]

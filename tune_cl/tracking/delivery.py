@@ -207,9 +207,9 @@ class Delivery:
         self.wanted[key] = "RUNNING"
         run = self.begin_child(key, layout.trial_name(event), layout.trial_tags(self.search, event), event["time"])
         self.store.log_params(run, layout.parameters(event["params"]))
-        for curriculum in event.get("twins", ()):
-            if curriculum in self.runs:
-                self.store.log_tags(self.runs[curriculum], layout.tags({"twin": key}))
+        curriculum = event.get("twin") if event["arm"] == "plain" else None
+        if curriculum in self.runs:
+            self.store.log_tags(self.runs[curriculum], layout.tags({"twin": key}))
         self.store.log_data(run, layout.data_set(self.search))
 
     def log_machine(self, event: TextEvent) -> None:

@@ -100,8 +100,7 @@ def data_set(search: SearchEvent) -> dict[str, str]:
 def trial_tags(search: SearchEvent, trial: TrialEvent) -> dict[str, str]:
     """Tags of a child run from the event `trial`."""
     values = {"kind": "trial", "trial_id": trial["trial"], "seed": trial["seed"], "baseline": trial["baseline"]}
-    twin = next(iter(trial.get("twins", ())), trial.get("twin"))
-    values |= {"arm": trial["arm"], "twin": twin, "led_by": trial.get("led_by")}
+    values |= {"arm": trial["arm"], "twin": trial.get("twin"), "repeats": trial.get("repeats")}
     return tags(values) | child_tags(search, trial["trial"])
 
 

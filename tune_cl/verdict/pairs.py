@@ -80,36 +80,56 @@ def distinct_pairs(state: SearchState) -> list[Pair]:
     return list(pairs.values())
 
 
-def replicated(pairs: Sequence[Pair]) -> Pair | None:
-    """The pair that `search.replicates` trains again: the default's first, else the search's first."""
-    return next((pair for pair in pairs if pair.twin.baseline), pairs[0] if pairs else None)
-
-
 def seed_noise(state: SearchState) -> SeedNoise | None:
-    """How much the difference of a pair varies on dev between seeds, from the pairs that were trained with further
-    seeds, one for each twin; None where there is none.
+    """How much the difference of a pair varies on dev between seeds, from the trainings with further seeds; None where
+    there are too few.
 
-    What was trained again may have been chosen for a lucky search, so only further seeds count; that of the search too
-    for the replicated pair, which nobody chose.
+    What has further seeds was chosen for its value under the first one. So pairs count with the differences under two
+    further seeds or more, one pair for each twin, and trials with the changes from the first seed to the second, less
+    their mean, which is what the choice owed to the first seed.
     """
+    sums = [_between_seeds(state), _changes(state)]
+    freedom = sum(count for _, count in sums)
+    return SeedNoise(sum(spread for spread, _ in sums) / freedom, freedom) if freedom else None
+
+
+def _between_seeds(state: SearchState) -> tuple[float, int]:
+    """Sum of squares and degrees of freedom of the pairs' differences under further seeds."""
     key, of_seeds = dev_key(state.metric), dict[Hashable, dict[int, float]]()
     for event in state.confirmations:
         if key in event["metrics"]:
             of_seeds.setdefault(training_key(event["params"]), {})[event["seed"]] = event["metrics"][key]
-    spread, freedom, twins, pairs = 0.0, 0, set[str](), distinct_pairs(state)
-    chosen_by_nobody = replicated(pairs)
-    for pair in pairs:
+    for trial in state.by_number():
+        best = _best(trial, state.metric) if trial.repeats and trial.outcome in RAN_TO_THE_END else None
+        if best is not None:
+            of_seeds.setdefault(training_key(trial.params), {})[trial.seed] = best
+    spread, freedom, twins = 0.0, 0, set[str]()
+    for pair in distinct_pairs(state):
         curriculum, plain = (of_seeds.get(training_key(trial.params), {}) for trial in (pair.curriculum, pair.twin))
         values = [curriculum[seed] - plain[seed] for seed in sorted(curriculum.keys() & plain.keys())]
-        if pair is chosen_by_nobody and _is_whole(pair):
-            own = difference(pair, state.metric)
-            values += [] if own is None else [own]
         if len(values) < 2 or pair.twin.trial in twins:
             continue
         twins.add(pair.twin.trial)
         spread += float(np.var(values, ddof=1)) * (len(values) - 1)
         freedom += len(values) - 1
-    return SeedNoise(spread / freedom, freedom) if freedom else None
+    return spread, freedom
+
+
+def _changes(state: SearchState) -> tuple[float, int]:
+    """Sum of squares and degrees of freedom of the trials' changes from the first seed to the second, which vary as a
+    pair's difference does where its two trainings vary independently."""
+    changes: dict[str, float] = {}
+    for trial in state.by_number():
+        first = state.trials.get(trial.repeats or "")
+        if first is None or not {trial.outcome, first.outcome} <= {*RAN_TO_THE_END}:
+            continue
+        before, after = _best(first, state.metric), _best(trial, state.metric)
+        if before is not None and after is not None:
+            changes.setdefault(first.trial, after - before)
+    if len(changes) < 2:
+        return 0.0, 0
+    freedom = len(changes) - 1
+    return float(np.var([*changes.values()], ddof=1)) * freedom, freedom
 
 
 def require_pairs(pairs: Sequence[Pair], search_folder: SearchFolder) -> None:

@@ -1,30 +1,32 @@
 """How many seeds a verdict needs: `tune-cl confirm --plan`. Nothing is trained.
 
-The variances come from the last verdict of the search, else from the pair that the search trained with further seeds.
+The variances come from the last verdict of the search, else from a pair that the search trained with further seeds.
 """
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.prose import counted
 from trainables.evaluation.crossed import CrossedTest, crossed_tests
+from trainables.evaluation.per_query import values_file
+from trainables.evaluation.trec_files import read_per_query
 from tune_cl.experiment.arms import ARMS, CURRICULUM, PLAIN
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.history.search_folder import SearchFolder
-from tune_cl.history.state import SearchState, experiment_of, training_key
+from tune_cl.history.state import SearchState, experiment_of
 from tune_cl.results import LEVEL, Plan, PlanRow, Verdict
 from tune_cl.verdict.confirm import mean_seconds
 from tune_cl.verdict.contenders import contenders_by_training
 from tune_cl.verdict.files import last_verdict, verdict_values
 from tune_cl.verdict.opponents import in_pairs
-from tune_cl.verdict.pairs import distinct_pairs, replicated
 from tune_cl.verdict.power import design_of
 from tune_cl.verdict.retraining import Request
 from tune_cl.verdict.selection import SPLIT, choices, seeds_of_selection
 from tune_cl.verdict.test import Duel, outcomes
-from tune_cl.verdict.trainings import new_seeds, result_of, seed_run, values_by_query
 
 SEEDS = (3, 5, 10, 20, 50)
 OPPONENTS = 3  # champion, twin and default
@@ -39,8 +41,8 @@ def plan_of(search_folder: SearchFolder, state: SearchState, request: Request) -
         tests, queries = _of_verdict(verdict), verdict.clusters
         source = f"the verdict on {verdict.split} with {counted(len(verdict.seeds), 'seed')}"
     else:
-        tests, queries = _of_replicates(search_folder, state, experiment)
-        source = "the pair that the search trained with further seeds, on dev"
+        tests, queries = _of_repeated(search_folder, state)
+        source = "a pair that the search trained with further seeds, on dev"
     design = design_of(tests, queries, LEVEL)
     if design is None:
         raise _unknown(search_folder)
@@ -78,26 +80,20 @@ def _starts_alike(params: dict[str, object]) -> bool:
     return bool(params.get("ranker.model") or params.get("training.pretrain_data"))
 
 
-def _of_replicates(
-    search_folder: SearchFolder, state: SearchState, experiment: Experiment
-) -> tuple[list[CrossedTest], int]:
-    """As if each opponent were like the twin of the pair, trained for itself."""
-    pair = replicated(distinct_pairs(state))
-    if pair is None:
-        raise _unknown(search_folder)
-    contenders = contenders_by_training(state, experiment)
-    arms = []
-    for trial in (pair.curriculum, pair.twin):
-        contender = contenders[training_key(trial.params)]
-        seeds = new_seeds(experiment.search.further_seeds, state.search_seeds)
-        runs = [seed_run(experiment, contender, seed, SPLIT, search_folder) for seed in seeds]
-        done = [run for run in runs if result_of(run.folder, SPLIT)]
-        arms.append([list(values_by_query(run.folder, SPLIT, state.metric).values()) for run in done])
-    if min(map(len, arms)) < 2 or len(arms[0]) != len(arms[1]):
-        raise _unknown(search_folder)
-    values, reference = np.array(arms[0]), np.array(arms[1])
-    [test] = crossed_tests([(values, reference)], paired=_starts_alike(pair.twin.params))
-    return [test] * OPPONENTS, values.shape[1]
+def _of_repeated(search_folder: SearchFolder, state: SearchState) -> tuple[list[CrossedTest], int]:
+    """From the best curriculum that has further seeds, as if each opponent were like its twin, trained for itself."""
+    for curriculum, _ in state.ranked_of(CURRICULUM):
+        trials = [curriculum, *(trial for trial in state.by_number() if trial.repeats == curriculum.trial)]
+        pairs = [(trial, state.trials[trial.twin]) for trial in trials if trial.twin]
+        saved = [[values_file(Path(one.artifacts), SPLIT) for one in pair if one.artifacts] for pair in pairs]
+        whole = [files for files in saved if len(files) == 2 and all(file.exists() for file in files)]
+        if len(whole) > 1:
+            values, reference = (
+                np.array([[*read_per_query(files[arm], state.metric).values()] for files in whole]) for arm in (0, 1)
+            )
+            [test] = crossed_tests([(values, reference)], paired=_starts_alike(curriculum.params))
+            return [test] * OPPONENTS, values.shape[1]
+    raise _unknown(search_folder)
 
 
 def _unknown(search_folder: SearchFolder) -> ConfigError:
