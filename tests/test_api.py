@@ -40,11 +40,6 @@ def test_every_public_name_is_on_the_page_of_the_library() -> None:
     assert sorted(re.findall(r"`tune_cl\.(\w+)`", headings)) == sorted(tune_cl.__all__)
 
 
-def test_an_unknown_name_is_an_error() -> None:
-    with pytest.raises(AttributeError, match="'serach'"):
-        _ = tune_cl.serach  # pyright: ignore[reportAttributeAccessIssue]
-
-
 def test_errors_have_all_problems(tmp_path: Path) -> None:
     with pytest.raises(tune_cl.ConfigError) as error:
         tune_cl.run("quickstart", overrides={"training.lr": "fast", "curriculum.n": -1}, storage=tmp_path)

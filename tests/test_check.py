@@ -25,14 +25,7 @@ ranker.name: {choice: [conv_knrm, knrm]}
 training: {lr: {loguniform: [1e-4, 1e-2]}, max_iterations: 20}
 search: {searcher: tpe, trials: 9}
 """
-LATE = """
-ranker: conv_knrm
-curriculum: {pacing: {choice: [linear, root]}, n: {choice: [2, 5], when: {curriculum.pacing: root}}}
-training: {max_iterations: 20}
-search: {searcher: tpe, scheduler: asha, trials: 30}
-"""
 SECONDS = {"conv_knrm": 1.0, "knrm": 3.0, "bert": 50.0}
-GRID = ["search={searcher: grid}", "training.lr=0.001"]
 __all__ = ["device_state"]  # a fixture
 
 

@@ -176,11 +176,6 @@ def test_a_name_of_several_values_is_refused(name: str) -> None:
         evaluate(Q, R, name)
 
 
-def per_query_of(home: Path, metric: str, level: int) -> np.ndarray:
-    qrels, run = read_qrels(home / "qrels.test.txt"), read_run(home / "run.test.txt")
-    return reported_values(qrels, run, parse_measures([metric]), level)[metric]
-
-
 def test_missing_queries_count_zero_and_are_told(files: dict[str, str]) -> None:
     found = evaluate(files["qrels"], [files["short"]], ["map"])
     [run] = found.runs

@@ -40,22 +40,6 @@ def test_each_row_is_a_planned_cell_with_its_planned_curricula() -> None:
         assert json.dumps(row.get("settings", [])) == planned
 
 
-def test_cells_share_most_of_their_curricula() -> None:
-    first, other = (evidence.Cell("docstrings", "knrm", labels) for labels in ("clean", "hard"))
-    own, others = (evidence.curricula(cell.experiment(DATA, 0), cell) for cell in (first, other))
-    assert len(own) == len(others) == 32
-    assert [one == another for one, another in zip(own, others, strict=True)] == [True] * 24 + [False] * 8
-    experiment = first.experiment(DATA, 0)
-    assert not any(experiment.config(point).is_plain for point in own)
-
-
-def test_one_seed_does_not_say_how_much_curricula_differ() -> None:
-    cells = evidence_page.cells_of(evidence_page.stored()[0])
-    [once] = [cell for cell in cells if cell.row["ranker"] == "minilm"]
-    assert list(evidence_page.table_of_cells([once]))[3].split("|")[6:10] == ["  "] * 4
-    assert f" of {len(cells) - 1} combinations" in "".join(evidence_page.table_of_differing(cells))
-
-
 def test_the_groups_are_what_curricula_do() -> None:
     """Settings as they were stored; the published come first in each cell."""
     cells = evidence_page.networks(evidence_page.cells_of(evidence_page.stored()[0]))
@@ -84,38 +68,6 @@ def test_a_group_changes_the_mean_of_its_curricula() -> None:
     assert group.over_cells.mean == pytest.approx((values[0, harmful] - values[1, harmful]).mean())
 
 
-def test_data_sets_of_equal_weight() -> None:
-    found = evidence_effects.equal_weights([0.0, 1.0])
-    assert (found.mean, found.weights) == (0.5, (0.5, 0.5))
-    assert found.ci95 == pytest.approx((0.5 - 12.7062 / 2, 0.5 + 12.7062 / 2), abs=1e-4)
-
-
-def test_a_checkpoint_at_the_end_of_the_pacing_is_early() -> None:
-    """Four iterations, the pacing ends after the second: of checkpoints at 1, 2, 3 and 4 two are early."""
-    paced = {"curriculum.pacing": "linear", "curriculum.T": 0.5}
-    cell = evidence_effects.CellEffects({"settings": [paced, {"curriculum.pacing": "none"}, paced]})
-    dev = np.stack([np.eye(4)[[0, 1]], np.eye(4)[[0, 0]], np.eye(4)[[2, 3]]])
-    vars(cell)["stored"] = {"dev": dev[None]}
-    assert evidence_effects.judged_early([cell]) == (2, 4)
-
-
-def test_what_a_gain_is_worth_is_said() -> None:
-    """Below BM25, above an opponent that is below its own default, and not found again."""
-    default = {"mean": 0.5, "least": False, "roles": ["default"]}
-    least = {"mean": 0.4, "least": True, "roles": ["champion"], "difference": 0.1, "ci95": [-0.1, 0.3], "p": 0.2}
-    row = {"name": "duel", "mean": 0.55, "bm25": 0.6, "verdict": "better", "opponents": [least, default]}
-    text = evidence_page.better_words(row, row | {"verdict": evidence_page.NO_DIFFERENCE})
-    assert "below BM25 (0.550 against 0.600)" in text
-    assert "below the default of plain training (0.400 against 0.500)" in text
-    assert "was not found again (+0.1000" in text
-
-
-def test_the_best_of_one_seed_has_the_largest_difference() -> None:
-    values = np.full((2, 3, 1, 8), evidence_effects.SCALE // 2)
-    values[0, 1] += 1000
-    assert evidence_effects.best_pair(values, np.arange(8)) == 1
-
-
 def test_pooled_is_that_of_dersimonian_laird_and_hartung_knapp() -> None:
     """Two means 0 and 2 with standard error 1: Q = 2, so tau^2 = 1; the mean has variance 1 and one degree of
     freedom."""
@@ -137,19 +89,6 @@ def test_fraction_of_curricula_above_a_gain() -> None:
     ):
         truth = 0.9 * norm.sf(gain, 0.002, 0.01)
         assert low < truth < high and abs(middle - truth) < 0.1
-
-
-def test_blurring_leaves_the_gain_that_was_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Truth gains .04 where 40 % of the labels are wrong; if a quarter of that is to remain, 30 % are wrong among the
-    pairs that the blurred file keeps."""
-    control = evidence.Controls(evidence.Cell("answers/wikiqa", "knrm", "random"), DATA, tmp_path)
-    values = np.array([np.full((16, 2, 3), 0.5), np.full((16, 2, 3), 0.54)]) * evidence_effects.SCALE
-    monkeypatch.setattr(evidence.Controls, "values", lambda *_: {"map": values})
-    monkeypatch.setattr(evidence.Controls, "done", lambda *_: {})
-    flipped = control.blur(0.01)
-    kept = np.array([0.4 * flipped, 0.6 * (1 - flipped)])
-    assert kept[0] / kept.sum() == pytest.approx(0.3)
-    assert control.blur(0.04) == pytest.approx(0)
 
 
 def test_a_cell_that_fails_is_a_row(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

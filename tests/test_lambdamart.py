@@ -23,7 +23,7 @@ from tests.support.tree_training import (
     tree_run,
 )
 from trainables.config.keys import TrainingRun, validated
-from trainables.core.errors import ConfigError, DataError, WorkFailed
+from trainables.core.errors import ConfigError, DataError
 from trainables.data.columns import RankingData
 from trainables.evaluation.metrics import Evaluator
 from trainables.extras import trees
@@ -244,16 +244,3 @@ def test_wrong_data_is_told_before_training(data: RankingData) -> None:
     with pytest.raises(DataError, match=r"curriculum\.feature: feature 9, but 'letor' has 8"):
         training_notes(tree_run(subset="feature_ndcg", feature=9), prepared_of(data))
     training_notes(tree_run(subset="feature_ndcg", feature=8, switch=8), prepared_of(data))  # its last feature
-
-
-def test_data_without_a_split_fails_with_advice() -> None:
-    few = letor_data({"train": 1, "dev": 1, "test": 1}, candidates=4)
-    with pytest.raises(WorkFailed, match=r"a lower ranker\.min_data_in_leaf than 20"):
-        TreeTraining(tree_run(ranker={"min_data_in_leaf": 20}), prepared_of(few)).iterate()
-
-
-def test_a_switch_past_the_end_is_told(data: RankingData) -> None:
-    notes = training_notes(tree_run(subset="relevant_count", switch=100), prepared_of(data))
-    assert notes[0].startswith("curriculum.subset relevant_count: ")
-    assert "10 of 40 queries" in notes[0]
-    assert notes[1] == "curriculum.switch 100 is not reached: the training has 20 trees"

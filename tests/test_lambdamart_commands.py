@@ -18,7 +18,6 @@ from tune_cl.cli import main
 from tune_cl.experiment.load import load_experiment
 from tune_cl.inputs import RankerArtifacts as Artifacts
 from tune_cl.ray.shared_data import untrained
-from tune_cl.schedulers.scheduler import curriculum_grace
 from tune_cl.search.phases import phases_of
 
 SMALL = ["--set", "ranker.leaves=6", "--set", "ranker.min_data_in_leaf=5", "--set", "ranker.trees_per_iteration=4"]
@@ -69,15 +68,6 @@ def test_train_then_rerank(folder: Path, tmp_path: Path, capfd: pytest.CaptureFi
     assert "holds texts, no features" in told
 
 
-def test_other_features_are_refused(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    settings = [*SMALL, "--set", "training.max_iterations=1", "--output", str(tmp_path / "out"), "--test"]
-    document = output_of(capfd, "train", "--data", str(folder), "--ranker", "lambdamart", *settings)
-    for file in folder.iterdir():
-        file.write_text(file.read_text().replace(" 8:", " 9:"))
-    told = error_of(capfd, "rerank", document["checkpoint"], "--data", str(folder))
-    assert told.startswith("error: --data: 'letor' has 9 features, the ranker learned 8")
-
-
 def test_the_shipped_space_fits_any_letor_data(shared: Path) -> None:
     experiment = load_experiment("ferro2018", data=str(shared / "ltr" / "mq2008"))
     assert phases_of(experiment).trials == 17
@@ -100,12 +90,3 @@ def test_a_trainable_goes_on_from_a_checkpoint(folder: Path, tmp_path: Path) -> 
     artifacts = Artifacts(tmp_path / "trials", {prepared_key(run): prepare(run)})
     assert (artifacts("t0001", saved, run) / "dev.run.txt").is_file()
     assert (artifacts.ranker(saved, run) / "model.txt").is_file()
-
-
-def test_no_trial_is_judged_before_its_switch() -> None:
-    def run(**curriculum: Any):
-        return validated({"ranker": KEYS, "curriculum": curriculum, "training": {"max_iterations": 10}})
-
-    assert curriculum_grace(run()) == 0
-    assert curriculum_grace(run(objective_switch="mse", switch=9)) == 3
-    assert curriculum_grace(run(subset="label_extremes", switch=400)) == 10

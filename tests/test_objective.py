@@ -109,16 +109,6 @@ def test_the_function_ends_where_the_training_does_and_may_tidy_up() -> None:
     assert len(ended) == 4
 
 
-def test_a_function_that_returns_early_has_finished() -> None:
-    def short(config: dict[str, Any], trial: Any) -> None:
-        trial.report({"mrr": 0.5, "loss": 1})
-
-    training = finished(training_of(short))
-    assert training.iteration == 1 and training.history[0].keys() == {"dev_mrr", "loss", "seconds"}
-    with pytest.raises(WorkFailed, match="returned without a report"):
-        training_of(lambda config, trial: None).iterate()
-
-
 def test_iterations_that_are_repeated_count_once_and_a_difference_is_noted(tmp_path: Path) -> None:
     calls = []
 

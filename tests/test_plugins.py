@@ -7,7 +7,6 @@ import re
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import tune_cl
@@ -89,13 +88,6 @@ def test_a_part_has_its_name_everywhere(tmp_path: Path, capfd: pytest.CaptureFix
     assert SCORINGS["length"](scored).tolist() == [3, 2]
 
 
-def test_a_weighting_of_ones_own_is_an_order_too() -> None:
-    load_plugins([str(EXAMPLES / "own_weighting.py")])
-    scored = scored_of(make_data([["a"]], [[("x", 0), ("y", 1), ("z", 0)]]))
-    value = 1 / np.log2([2.0, 3.0, 4.0])
-    assert SCORINGS["log_rank"](scored) == pytest.approx([1 - (value[1] - (value[0] + value[2]) / 2 + 1) / 2])
-
-
 def test_an_unknown_name_says_that_no_plugin_brings_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "--data", "docstrings", "--set", "curriculum.pacing=s_curve"]) == 2
     assert re.search(r"^error: curriculum.pacing: unknown value 's_curve'; .*--plugin FILE", capsys.readouterr().err)
@@ -126,29 +118,6 @@ def test_a_bad_plugin_is_one_line(text: str, line: str, tmp_path: Path, capsys: 
     said = capsys.readouterr().err.strip()
     assert "\n" not in said and re.match(f"error: {re.escape(str(tmp_path))}/{line}", said), said
     assert [registry.entries for registry in before] == entries
-
-
-RANKER = """
-import tune_cl
-from trainables.rankers.ranker import Ranker
-from trainables.rankers.settings import RankerSettings
-class Settings(RankerSettings):
-    name: str = "{name}"
-@tune_cl.ranker("mine", settings=Settings)
-class Mine{base}: ...
-"""
-
-
-@pytest.mark.parametrize(
-    ("name", "base", "wrong"),
-    [
-        ("other", "(Ranker)", "the settings are those of 'other'"),
-        ("mine", "(Ranker)", "'Mine' does not define build, encode, prepare, restore"),
-    ],
-)
-def test_a_ranker_of_the_wrong_shape(name: str, base: str, wrong: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=rf"mine.py:7: .*{wrong}"):
-        load_plugins([written(tmp_path, RANKER.format(name=name, base=base))])
 
 
 def test_a_ranker_over_features_trains_saves_and_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,16 +179,6 @@ def test_a_package_declares_a_plugin_by_an_entry_point(tmp_path: Path, monkeypat
 
 
 # -- what is recorded --------------------------------------------------------------------------------------------------
-
-
-def test_plugins_whose_parts_are_used_must_be_loaded(tmp_path: Path) -> None:
-    file = written(tmp_path, LENGTH)
-    load_plugins([file, str(EXAMPLES / "own_pacing.py")])
-    assert plugins.plugins_of({"curriculum": {"scoring": {"choice": ["turns", "length"]}}}) == [file]
-    plugins.require_plugins([file], "search 'a'")
-    plugins.LOADED.clear()
-    with pytest.raises(ConfigError, match=rf"--plugin: search 'a' needs .*; --plugin {re.escape(file)} \(plugins="):
-        plugins.require_plugins([file], "search 'a'")
 
 
 def test_a_part_of_a_notebook_trains_here_but_not_in_a_search() -> None:

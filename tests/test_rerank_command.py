@@ -67,13 +67,6 @@ def test_a_text_has_the_same_score_beside_others_and_alone(rerank: str, console:
     assert shown[-1].startswith("a ") and shown[-1].endswith(" w1 ..."), "its start"
 
 
-def test_what_is_wrong_with_a_model_is_said_of_the_checkpoint(console: Console) -> None:
-    from tests.support.encoder_folders import save_encoder
-
-    save_encoder("bert", Path("encoder"))
-    console.refused(["CHECKPOINT: cross-encoder"], f"rerank encoder --query w1 --documents {texts('w1')}")
-
-
 def test_weights_that_are_nan_are_named(console: Console) -> None:
     from safetensors.torch import load_file, save_file
 

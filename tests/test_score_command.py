@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.builders import tiny_data
 from tests.support.console import Console
-from tests.support.data_folders import FORMS, trec_files, write_folder
-from tests.support.trec_folder import write_trec_folder
-from tune_cl.api.score import NOT_FIXED, SHOWN
+from tests.support.data_folders import trec_files, write_folder
+from tune_cl.api.score import NOT_FIXED
 
 ALL = "--set training.negatives=all"
 
@@ -30,11 +28,6 @@ def test_its_document_and_file_hold_the_values_of_all_instances(console: Console
     assert told["count"] == len(rows) > 1 and told["output"] == "d.tsv"
     assert (told["min"], told["max"], told["mean"]) == (min(values), max(values), pytest.approx(np.mean(values)))
     assert [told[end][0]["value"] for end in ("easiest", "hardest")] == [min(values), max(values)]
-
-
-@pytest.mark.parametrize("scoring", ["random", "self_paced", "reciprocal_rank", "normalized_score", "kde"])
-def test_scorings_that_read_no_texts_take_features(scoring: str, console: Console) -> None:
-    assert score(console, FORMS["letor"], scoring)[0]["count"] > 0
 
 
 def test_difficulties_are_cached(console: Console) -> None:
@@ -57,19 +50,6 @@ def test_a_pair_is_written_with_its_relevant_document_first(console: Console) ->
     shown, value = console.call(f"score data bm25_std {ALL} --output d.tsv").out, float(rows[0][2])
     assert f"{value:.4g}  {rows[0][0]}\n" in shown and f"{value:.4g}" != f"{value:.3g}"
     assert all(text in shown for text in ("easiest:", "hardest:", "query: dog running", "relevant: the dog ran"))
-
-
-def test_texts_of_examples_are_cut(console: Console) -> None:
-    files = trec_files() | {"queries.train.tsv": "train-a\tcat\ntrain-b\t" + "word " * 100 + "\n"}
-    shown = [one["query"] for one in score(console, files, "turns")[0]["easiest"]]
-    assert max(shown, key=len).endswith(" ...") and 295 < max(map(len, shown)) <= 300
-
-
-def test_examples_are_of_different_queries(console: Console) -> None:
-    write_trec_folder(tiny_data(6, 5), Path("data"))
-    told = console.document(f"score data random {ALL} --output d.tsv")
-    assert all(len({example["query_id"] for example in told[end]}) == SHOWN for end in ("easiest", "hardest"))
-    assert told["easiest"][0]["value"] == 0 and told["hardest"][0]["value"] == told["count"] - 1
 
 
 def test_a_negative_that_is_drawn_anew_has_no_document(console: Console) -> None:

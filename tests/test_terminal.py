@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import re
 import sys
 import time
@@ -38,13 +37,6 @@ def test_prose_is_broken_between_words_on_a_terminal_alone(width: int, monkeypat
     lines = wrapped(SENTENCE, Terminal()).splitlines()
     assert len(lines) > 1 and max(map(len, lines)) <= width and " ".join(lines) == SENTENCE
     assert wrapped(SENTENCE, StringIO()) == SENTENCE
-
-
-def test_what_is_longer_than_a_line_stays_whole_and_lines_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "30")
-    address = "https://example.org/" + "long-" * 10
-    told = wrapped(f"MLflow's runs are in {address} of this machine\nand more", Terminal()).splitlines()
-    assert told == ["MLflow's runs are in", address, "of this machine", "and more"]
 
 
 def test_a_phase_that_lasts_is_named_and_its_seconds_follow_on_the_same_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,14 +83,6 @@ def test_words_are_never_broken_and_numbers_and_intervals_last(width: int, monke
     assert all(shown.split().count(word) >= 1 for text in (*headings, label, interval) for word in text.split())
     assert max(map(len, shown.splitlines())) <= max(width, longest + len("difference [95 %]  "))
     assert (interval in shown and spread in shown) == (width >= 50), "beside a label in words, or in a block"
-
-
-def test_numbers_stand_right_and_no_line_ends_in_spaces() -> None:
-    """A pipe's reader may wrap lines, and trailing spaces would become lines of their own."""
-    shown = table(["", "value"], [("a", 1.0), ("b", -10.25), ("c", math.inf)]).splitlines()
-    assert [line[-8:] for line in shown[2:]] == ["  1.0000", "-10.2500", "     inf"]
-    shown = table(["", "texts"], [("a", "a long text"), ("b", "b"), ("c", "")])
-    assert all(line == line.rstrip() for line in shown.splitlines())
 
 
 # -- the panel of a search -----------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 from shlex import split
 from statistics import fmean
-from typing import Any
 
 import pytest
 
@@ -17,9 +16,8 @@ from tests.support.console import SMALL, SMALL_TRAINING, Console
 from tests.support.pair_data import pair_folder
 from tests.support.trec_folder import write_trec_folder
 from trainables.core.prose import heard_by
-from tune_cl.api.train import unused
 from tune_cl.cli import INTERRUPTED
-from tune_cl.experiment.load import load_training_run, parse_overrides
+from tune_cl.experiment.load import parse_overrides
 
 LINE = re.compile(r"iteration (\d)/3: dev map (\d\.\d{4})( \*)?, loss \d\.\d{4}, open \d+%, (\d+) pairs/s")
 TRAIN = f"train --data 'my data' {SMALL_TRAINING}"
@@ -75,13 +73,6 @@ def test_what_it_writes_is_reranked_and_evaluated_alike_and_not_overwritten(cons
     console.refused(["--output: another training"], f"{OUTPUT} --set seed=9")
 
 
-def test_each_configuration_has_a_folder_of_its_own(console: Console) -> None:
-    first, other = console.document(TRAIN), console.document(f"{TRAIN} --set seed=4")
-    assert console.document(TRAIN) == first and other["dev"] != first["dev"]
-    made = sorted(Path().glob("tune_cl_runs/train-conv_knrm-*"))
-    assert sorted(Path(one["checkpoint"]) for one in (first, other)) == [one / "ranker" for one in made]
-
-
 def test_test_is_read_only_if_asked_for(console: Console) -> None:
     found = console.document(f"{TRAIN} --output a")
     assert found["test"] is None and found["run_file"] == "a/dev.run.txt" and not Path("a/test.run.txt").exists()
@@ -132,12 +123,3 @@ def test_what_has_no_effect_and_what_the_data_decided_is_noted(
 ) -> None:
     pair_folder(console.folder / "pairs")
     assert any(all(word in note for word in words) for note in console.notes(f"{OUTPUT} {options}"))
-
-
-def test_a_key_that_holds_a_mapping_has_an_effect() -> None:
-    def notes(given: list[str]) -> Any:
-        return unused(load_training_run(None, given), parse_overrides(given))
-
-    teacher = ["curriculum.teacher.ranker={name: knrm}"]
-    assert notes(["curriculum.pacing=linear", "curriculum.scoring=model_loss", *teacher]) == []
-    assert "curriculum.teacher.ranker (needs " in notes(teacher)[0]
