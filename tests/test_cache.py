@@ -13,13 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.builders import tiny_data
-from tests.support.trec_folder import write_trec_folder
-from trainables.config.keys import DataConfig
 from trainables.core import cache
 from trainables.core.cache import CHECKSUMS, cached, cached_resumable, entry_of
 from trainables.core.errors import ConfigError
-from trainables.data import load_data
 
 DIGEST = "a" * 64
 
@@ -60,20 +56,6 @@ def test_a_damaged_entry_is_made_again(
     assert len(built) == 2 and np.load(entry / "a.npy").tolist() == list(range(100))
     assert capsys.readouterr().err == f"note: {entry} is damaged; it is made again\n"
     assert cached("kind", DIGEST, build) == entry and len(built) == 2
-
-
-def test_data_of_a_damaged_entry_are_read_as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = write_trec_folder(tiny_data(queries=6, candidates=3, turns=1), tmp_path / "data")
-    before = load_data(DataConfig(source=str(source)))
-    texts = list(before.documents)
-    in_a_new_process(monkeypatch)
-    load_data(DataConfig(source=str(source)))
-    [entry] = cache._verified
-    for path in sorted(path for path in entry.rglob("*") if path.is_file()):
-        cut_short(path)
-        in_a_new_process(monkeypatch)
-        again = load_data(DataConfig(source=str(source)))
-        assert list(again.documents) == texts and again.digest == before.digest
 
 
 def test_one_builds_and_the_others_wait(capsys: pytest.CaptureFixture[str]) -> None:

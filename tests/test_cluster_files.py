@@ -7,12 +7,10 @@ import re
 import subprocess
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import kubernetes_validate
 import pytest
 import yaml
-from mlflow.server.security_utils import is_allowed_host_header
 from ray.autoscaler._private.util import prepare_config, validate_config
 
 from tests.support.project import ROOT, pins
@@ -36,20 +34,6 @@ def test_the_head_runs_no_trials_and_workers_are_spot_first() -> None:
     assert gpu["max_workers"] == config["max_workers"]
     assert gpu["node_config"]["InstanceMarketOptions"] == {"MarketType": "spot"}
     assert config["provider"]["module"] == "tune_cl.ray.aws.SpotFirst"  # tested in tests/test_aws.py
-
-
-def test_no_key_is_left_to_defaults_that_ray_has_for_its_own_provider_alone() -> None:
-    config = read("cluster.yaml")
-    own = prepare_config(config | {"provider": {"type": "aws", "region": "us-west-2"}})
-    prepared = prepare_config(config)
-    differ = {key for key in own if prepared.get(key) != own[key] and (key in prepared or own[key])}
-    assert differ == {"provider"}
-
-
-def test_data_in_the_checkout_is_not_sent_along_with_it() -> None:
-    """Only the folder `data` at its top: trainables/data is code."""
-    assert all("/data" in read(name)["rsync_exclude"] for name in ("cluster.yaml", "cluster.local.yaml"))
-    assert "data" in (ROOT / "deploy/Dockerfile.dockerignore").read_text().splitlines()
 
 
 @pytest.mark.parametrize("name", ["cluster.yaml", "cluster.local.yaml"])
@@ -116,27 +100,6 @@ def test_the_rayjob_goes_on_after_a_loss_and_asks_for_every_worker() -> None:
     assert CLUSTER["authOptions"] == {"mode": "token"} and CLUSTER["rayVersion"] == RAY
     assert HEAD["rayStartParams"]["num-cpus"] == "0"
     assert f"--set search.max_concurrent={WORKERS['maxReplicas']}" in spec["entrypoint"]
-
-
-def test_every_pod_may_write_to_the_volume() -> None:
-    assert CLAIM["spec"]["accessModes"] == ["ReadWriteMany"]
-    for pod in PODS.values():
-        ((container,), (volume,)) = pod["containers"], pod["volumes"]
-        assert [mount["name"] for mount in container["volumeMounts"]] == [volume["name"]]
-        assert volume["persistentVolumeClaim"]["claimName"] == CLAIM["metadata"]["name"]
-        assert pod["securityContext"] == {"fsGroup": 100}
-
-
-def test_the_driver_and_a_forwarded_port_reach_mlflow() -> None:
-    (uri,) = re.findall(r"--tracking-uri (\S+)", JOB["spec"]["entrypoint"])
-    assert urlsplit(uri).netloc == f"{SERVICE['metadata']['name']}:{SERVICE['spec']['ports'][0]['port']}"
-    assert SERVICE["spec"]["selector"] == SERVER["spec"]["template"]["metadata"]["labels"]
-    command = PODS["mlflow"]["containers"][0]["command"]
-    (hosts,) = (option.removeprefix("--allowed-hosts=").split(",") for option in command if "allowed-hosts" in option)
-    here, there = ("127.0.0.1:5000", urlsplit(uri).netloc), "elsewhere:5000"
-    assert all(is_allowed_host_header(hosts, host) for host in here) and not is_allowed_host_header(hosts, there)
-    assert SERVER["spec"]["replicas"] == 1 and SERVER["spec"]["strategy"] == {"type": "Recreate"}
-    assert not PODS["mlflow"]["enableServiceLinks"]  # else MLFLOW_PORT would be tcp://...
 
 
 @pytest.mark.parametrize("name", ["cluster.yaml", "deploy/Dockerfile"])

@@ -118,10 +118,6 @@ def test_more_gpus_than_a_training_uses_are_told() -> None:
         load_experiment("quickstart", ["search.resources.gpu=1.5"])
 
 
-def test_the_cores_of_nodes_are_not_one_pool() -> None:
-    assert capacity_of([{"Resources": {"CPU": 16.0, "GPU": 4.0}}] * 2, Resources(cpu=10)) == 2
-
-
 @pytest.mark.parametrize(
     ("need", "told"),
     [

@@ -69,29 +69,6 @@ def no_file_handles() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-def test_a_checkpoint_that_cannot_be_reached_is_not_damaged(
-    config: dict[str, Any], saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As damage, the training would begin anew and the trial leave no files; so Ray retries it, or the search stops."""
-    run = run_in(config)
-    artifacts = Artifacts(tmp_path / "trials", {prepared_key(run): prepare(run)})
-    trial = RankerTrainable(config)
-
-    def full(*_: Any) -> Any:
-        raise OSError(errno.ENOSPC, "no space")
-
-    for reads in (
-        lambda: RankerTrainable(config | {"checkpoint": str(saved)}),
-        lambda: trial.load_checkpoint(str(saved)),
-        lambda: artifacts("t0001", saved, run),
-        lambda: artifacts.ranker(saved, run),
-    ):
-        with monkeypatch.context() as patch, pytest.raises(OSError, match="no space"):
-            patch.setattr("trainables.training.saves.fetched", full)
-            patch.setattr("tune_cl.inputs.fetched", full)
-            reads()
-
-
 def test_a_process_without_file_handles_says_so_of_every_file(config: dict[str, Any], saved: Path) -> None:
     """safetensors itself would say that the file is not there."""
     training = RankerTrainable(config).training

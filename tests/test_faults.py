@@ -171,14 +171,3 @@ def test_a_trial_whose_last_checkpoint_is_damaged_as_it_ends_leaves_files_of_the
     damaged = [str(folder) for folder in reversed(kept[whole:])] * 2  # once for its files, once for its ranker
     assert [text.split(" is damaged")[0] for text in notes] == damaged
     assert (tmp_path / "trials" / "t0000" / "dev.per_query.tsv").exists() == bool(whole)
-
-
-def test_the_search_tells_of_a_damaged_checkpoint(
-    experiment: Experiment, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    trainer = ToyTrainer(tmp_path / "a", experiment)
-    trainer.search.next_trial()
-    trainer.search.note("t0000", "checkpoint_000004 is damaged")
-    trainer.journal.close()
-    assert "t0000: checkpoint_000004 is damaged" in caplog.text
-    assert [event["text"] for event in read_events(trainer.journal.path) if event["event"] == "note"]

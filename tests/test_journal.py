@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -76,13 +75,6 @@ def test_a_last_line_damaged_before_its_end_is_torn_too_and_readers_agree(tmp_pa
         assert path.read_bytes() == first
 
 
-def test_a_path_that_is_no_unicode_reads_back_from_a_file_that_is(tmp_path: Path) -> None:
-    event = {"event": "artifact", "path": os.fsdecode(b"/data/caf\xe9/report.html"), "folder": "größer"}
-    path = written(tmp_path / "s", SEARCH, event)
-    assert list(read_events(path)) == [SEARCH, event]
-    path.read_text(encoding="utf-8")
-
-
 @pytest.mark.parametrize("damaged", [b'{"half\n', b"[1]\n", b'{"trial": "t0001"}\n'])
 def test_damage_before_the_last_line_is_refused_and_named(damaged: bytes, tmp_path: Path) -> None:
     path = written(tmp_path / "s", SEARCH, trial(0))
@@ -121,23 +113,6 @@ def test_a_write_that_fails_is_tried_again_until_patience_ends(
         assert slept == waits and list(journal.events()) == [SEARCH]
 
 
-def test_a_write_cut_short_leaves_no_part_of_a_line(tmp_path: Path) -> None:
-    """A full file system may take a part of what is written, without an error."""
-    with Journal(tmp_path / "s", patience=0) as journal:
-        journal.append(SEARCH)
-        whole = journal._file
-        part: Any = SimpleNamespace(
-            write=lambda line: whole.write(line[:5]), truncate=whole.truncate, fileno=whole.fileno, close=whole.close
-        )
-        journal._file = part
-        with pytest.raises(OSError, match="space"):
-            journal.append(trial(0))
-        journal._file = whole
-        assert journal.path.stat().st_size == journal.size
-        journal.append(trial(1))
-        assert [event.get("number") for event in journal.events()] == [None, 1]
-
-
 @pytest.mark.slow
 def test_second_driver_is_refused_until_the_first_dies(tmp_path: Path) -> None:
     program = (
@@ -170,15 +145,6 @@ def test_replay_gives_the_state_of_the_search() -> None:
     assert state.trials["t0001"].checkpoints == {2: "p2"}
     baseline = state.baseline_trial()
     assert baseline is not None and baseline.best("mrr@10") == Dev(1, 0.3)
-
-
-def test_all_trials_share_the_names_of_parameters_and_metrics(tmp_path: Path) -> None:
-    """Each line of a file has its own names; kept, they would be half of what a trial's parameters take in memory."""
-    params, told = {"curriculum.pacing": "root", "training.lr": 0.1}, [result(0, 1, 0.3), result(1, 1, 0.2)]
-    path = written(tmp_path / "s", SEARCH, trial(0, **params), trial(1, **params), *told)
-    one, other = replay(read_events(path)).by_number()
-    for first, second in ((one.params, other.params), (one.results[1], other.results[1])):
-        assert [id(key) for key in first] == [id(key) for key in second] and len(first) > 1
 
 
 def test_first_result_of_an_iteration_stays_and_a_trial_may_go_on() -> None:

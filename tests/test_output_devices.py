@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,11 @@ def test_a_device_stays_one(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
         write_output("/dev/full", "a run\n")
     assert Path(os.devnull).is_char_device() and Path("/dev/full").is_char_device()
+
+
+def test_a_pipe_is_read(tmp_path: Path) -> None:
+    folder, pipe = write_folder(tmp_path / "data", trec_files()), tmp_path / "run"
+    os.mkfifo(pipe)
+    content = (folder / "run.test.txt").read_text()
+    threading.Thread(target=lambda: pipe.write_text(content), daemon=True).start()
+    assert main(["evaluate", str(folder / "qrels.test.txt"), str(pipe)]) == 0

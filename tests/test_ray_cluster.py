@@ -3,7 +3,6 @@ and go."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -24,7 +23,6 @@ from tune_cl.experiment.load import load_experiment
 from tune_cl.experiment.search_keys import Resources
 from tune_cl.history.state import SearchState
 from tune_cl.ray import concurrency as places_module
-from tune_cl.ray import shared_data as elsewhere
 from tune_cl.ray.concurrency import Concurrency
 from tune_cl.ray.session import ray_session
 from tune_cl.ray.shared_data import completed, on_cluster, untrained
@@ -124,22 +122,6 @@ def test_what_trials_share_is_trained_where_they_are(
     nobody = on_cluster("10.0.0.7:6379", experiment.search.resources)
     [again] = completed(experiment, known, nobody).values()  # the cache has it all
     assert np.array_equal(again.teachers["teacher"], made.teachers["teacher"])
-
-
-def test_what_no_node_holds_waits_for_one_and_says_so(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A teacher that needs two CPUs; the worker has one, until the note is seen."""
-    said, added = [], []
-
-    def add_node(line: str) -> None:
-        if line.startswith("note:"):  # else it tells what is computed
-            said.append(line)
-            added.append(cluster.add_node(num_cpus=2))
-
-    monkeypatch.setattr(places_module, "READ_SECONDS", 0.5)
-    monkeypatch.setattr(elsewhere, "say", add_node)
-    assert on_cluster(cluster.address, Resources(cpu=2))(os.getpid) != os.getpid()
-    cluster.remove_node(added[0])
-    assert said == ["note: waiting for a node that holds a trial (2 CPU): none of the cluster does"]
 
 
 def names_there() -> tuple[list[str], str]:

@@ -8,7 +8,6 @@ import re
 import shutil
 import signal
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -65,31 +64,6 @@ def test_a_first_signal_is_held_and_a_second_one_heard_at_once(heard: list[int])
     signal.raise_signal(signal.SIGTERM)
     signal.raise_signal(signal.SIGINT)
     assert heard == [signal.SIGINT, signal.SIGTERM, signal.SIGINT]
-
-
-def test_what_sigterm_does_outlives_the_end_of_ray(heard: list[int]) -> None:
-    with pytest.raises(KeyboardInterrupt), workarounds.restored_sigterm():
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # as `ray.shutdown` does
-        raise KeyboardInterrupt
-    signal.raise_signal(signal.SIGTERM)
-    assert heard == [signal.SIGTERM]
-
-
-def test_only_the_main_thread_sets_handlers(heard: list[int]) -> None:
-    """Python refuses it elsewhere; a search may run in any thread."""
-    raised: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            with workarounds.deferred_signals(), workarounds.restored_sigterm():
-                signal.raise_signal(signal.SIGTERM)
-        except BaseException as error:  # noqa: BLE001 - of the thread's own
-            raised.append(error)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    assert raised == [] and heard == [signal.SIGTERM]
 
 
 @pytest.mark.slow

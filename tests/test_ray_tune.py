@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import signal
+from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -16,10 +18,9 @@ from tests.support.builders import tiny_data
 from tests.support.commands import SPACE
 from tests.support.tracking_cases import fresh_database
 from tests.support.trec_folder import write_trec_folder
-from trainables.core import storage
 from trainables.training.conclusion import RUN
 from tune_cl.process import stoppable
-from tune_cl.ray.tuner import Decisions, Order, Recorder, Session, background_deletion
+from tune_cl.ray.tuner import Decisions, Order, Recorder, Session
 from tune_cl.search.trials import Trials
 
 
@@ -49,7 +50,8 @@ class Heard:
 
 
 def session(folder: Path, heard: Heard, deleted: list[str]) -> Session:
-    return Session(cast(Trials, heard), lambda: 1, str(folder), deleted.append)
+    deletions = cast(Executor, SimpleNamespace(submit=lambda _, address: deleted.append(address)))
+    return Session(cast(Trials, heard), lambda: 1, str(folder), deletions)
 
 
 def trial(number: int, checkpoint: str | None = None) -> Any:
@@ -126,32 +128,16 @@ def test_a_trial_keeps_no_means_of_its_last_results() -> None:
     assert set(one.metric_analysis["dev_map"]) == {"max", "min", "avg", "last"}
 
 
-def test_old_checkpoints_are_deleted_beside_the_search(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_checkpoint_that_cannot_be_deleted_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "state").touch()
-    with background_deletion() as delete:
-        for name in ("file/below", "gone", "old"):
-            delete(str(tmp_path / name))
+    with ThreadPoolExecutor(1) as deletions:
+        shared = Session(cast(Trials, Heard()), lambda: 1, str(tmp_path), deletions)
+        shared.delete(str(tmp_path / name) for name in ("file/below", "gone", "old"))
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
     [told] = caplog.messages
     assert told.startswith(f"the old checkpoint {tmp_path}/file/below could not be deleted: ")
-
-
-def test_storage_that_hangs_delays_neither_the_end_nor_ctrl_c(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import threading
-
-    hangs = threading.Event()
-    monkeypatch.setattr(storage, "PATIENCE", 0.05)
-    monkeypatch.setattr(storage, "remove_folder", lambda address: hangs.wait(20))
-    with background_deletion() as delete:
-        delete("a")
-    with pytest.raises(KeyboardInterrupt), background_deletion() as delete:
-        delete("b")
-        raise KeyboardInterrupt
-    left = [thread for thread in threading.enumerate() if thread.name == "deletions"]
-    assert left and all(thread.daemon for thread in left)
-    hangs.set()
 
 
 @pytest.mark.slow

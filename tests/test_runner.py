@@ -21,8 +21,6 @@ from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import SearchFolder, new_search_folder
 from tune_cl.history.state import SearchState, replay
-from tune_cl.process import versions
-from tune_cl.ray import nodes
 
 *SO_FAR, THE_END = one_trial("toy")
 
@@ -122,13 +120,6 @@ def test_a_search_that_is_interrupted_is_told_to_be_so_unless_it_has_ended(
     with pytest.raises(Interrupted, match="tune-cl resume toy"):
         sit(search_folder, ended=not at_its_end)
     assert kinds(search_folder)[-1] == ("search_end" if at_its_end else "interrupted")
-
-
-def test_what_trials_depend_on_is_recorded_as_it_is_compared_on_nodes() -> None:
-    recorded = versions((*nodes.PACKAGES, *runner.OF_DRIVER))
-    assert {"lightgbm", "gensim", "tokenizers"} <= set(nodes.PACKAGES) <= recorded.keys()
-    assert recorded.items() >= versions(nodes.PACKAGES).items()
-    assert {"optuna", "mlflow"} <= recorded.keys()
 
 
 def test_a_report_of_before_the_end_is_not_the_search_s(

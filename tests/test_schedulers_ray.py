@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 
 from tests.support.builders import tiny_data
-from tests.support.journal_events import ARMS
+from tests.support.journal_events import search_event
 from tests.support.trec_folder import write_trec_folder
 from trainables.ranker_trainable import RankerTrainable
 from trainables.training.prepared import PreparedData
-from tune_cl.experiment.load import load_experiment, to_yaml
+from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Journal
 from tune_cl.history.state import SearchState, TrialState, replay
 from tune_cl.inputs import RankerArtifacts as Artifacts
 from tune_cl.ray import tuner as ray_tune
 from tune_cl.ray.shared_data import untrained
 from tune_cl.ray.tuner import run_trials
-from tune_cl.search.driver import BASELINE_TRIAL, SearchDriver
+from tune_cl.search.driver import SearchDriver
 
 pytestmark = pytest.mark.slow
 
@@ -60,11 +60,8 @@ def prepared(folder: Path) -> dict[str, PreparedData]:
 
 def searched(folder: Path, prepared: dict[str, PreparedData], name: str) -> SearchState:
     experiment = load_experiment(str(folder / "toy.yaml"), data=str(folder / "data"))
-    begun = {"event": "search", "name": name, "space": "toy", "data": {"name": "data", "digest": ""}, "metric": "map"}
-    begun |= {"ranker": "conv_knrm", "rankers": ["conv_knrm"], "tracking_uri": "", "versions": {}, **ARMS}
-    begun |= {"seed": 0, "baseline": BASELINE_TRIAL, "yaml": to_yaml(experiment), "storage": str(folder), "time": 0.0}
     with Journal(folder / name) as journal:
-        journal.append(begun)
+        journal.append(search_event(experiment, folder, name))
         search = SearchDriver(experiment, journal, 1, Artifacts(folder / name / "trials", prepared))
         resources, place = experiment.search.resources, str(folder / name)
         run_trials(search, prepared, resources, place, "session-1", concurrency=lambda: 1)

@@ -12,8 +12,6 @@ import pytest
 
 from tests.support.tracking_cases import journal_of, search_event
 from trainables.core.errors import ConfigError
-from trainables.core.files import require_folder
-from tune_cl.history import search_folder as module
 from tune_cl.history.search_folder import (
     DEFAULT_STORAGE,
     SearchFolder,
@@ -56,13 +54,6 @@ def test_a_file_in_the_place_of_a_search_is_told_before_the_work(tmp_path: Path)
         assert location == "--storage" and f"'{tmp_path / 'toy'}'" in wrong
 
 
-def test_a_storage_behind_a_link_is_the_one_that_it_leads_to(tmp_path: Path) -> None:
-    (tmp_path / "runs").mkdir()
-    (tmp_path / "link").symlink_to(tmp_path / "runs")
-    for storage in (tmp_path / "link", tmp_path / "other" / ".." / "runs"):
-        assert search_folder_of(str(storage), "toy") == SearchFolder(tmp_path / "runs", "toy")
-
-
 def test_a_given_name_is_free_or_refused(tmp_path: Path) -> None:
     search(tmp_path, "mine")
     location, wrong, right = problem(new_search_folder, str(tmp_path), "mine", "toy")
@@ -75,11 +66,6 @@ def test_a_bad_name_is_placed_where_it_was_given(bad: str, tmp_path: Path) -> No
     assert problem(new_search_folder, str(tmp_path), None, bad)[0] == "name", "the key of the file"
     assert problem(existing_search_folder, str(tmp_path), bad)[0] == "NAME"
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_search_has_a_cache_before_it_has_a_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/cache")
-    assert problem(new_search_folder, str(tmp_path), "mine", "toy")[0] == "XDG_CACHE_HOME"
 
 
 def test_an_unknown_search_names_the_nearest_or_the_command_that_starts_one(tmp_path: Path) -> None:
@@ -104,15 +90,6 @@ def test_a_search_has_begun_with_its_first_whole_line(content: str, there: bool,
         assert new_search_folder(str(tmp_path), "toy", "space").name == "toy"
 
 
-def test_a_journal_that_others_may_not_read_is_a_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any) -> None:
-        raise PermissionError(errno.EACCES, "Permission denied")
-
-    search(tmp_path, "toy")
-    monkeypatch.setattr(Path, "open", refuse)
-    assert has_event(tmp_path / "toy" / "journal.jsonl") and not has_event(tmp_path / "other" / "journal.jsonl")
-
-
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.EROFS])
 def test_what_may_not_be_written_is_the_storage_s_fault(number: int, tmp_path: Path) -> None:
     place = SearchFolder(tmp_path, "a")
@@ -124,27 +101,6 @@ def test_what_may_not_be_written_is_the_storage_s_fault(number: int, tmp_path: P
 
 def test_an_address_is_no_storage(tmp_path: Path) -> None:
     assert problem(search_folder_of, "s3://bucket/runs", "toy")[0] == "--storage"
-
-
-def test_a_search_that_may_only_be_read_is_refused_where_it_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(folder: Path) -> None:
-        raise PermissionError(errno.EACCES, "Permission denied", str(folder))
-
-    monkeypatch.setattr(module, "Journal", refuse)
-    with pytest.raises(ConfigError, match=r"--storage: '.*/toy'"):
-        SearchFolder(tmp_path, "toy").open()
-
-
-def test_a_folder_that_leads_out_of_one_that_is_not_there_is_tried_where_it_lies(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    inner = tmp_path / "outer" / "inner"
-    inner.mkdir(parents=True)
-    monkeypatch.chdir(inner)
-    require_folder("--output", Path("new/../../left/x"))
-    assert list((tmp_path / "outer").rglob("*")) == [inner]
 
 
 # -- commands and files --------------------------------------------------------------------------------------------

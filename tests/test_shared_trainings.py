@@ -113,17 +113,3 @@ def test_data_that_is_chosen_by_other_keys_takes_up_the_same_training(
     counted.left = 1000
     teacher_scores(validated(tree | {"data": {"top_k": 7}}), data, required_split(data, "train"))
     assert counted.trained == 6
-
-
-def test_a_damaged_state_starts_again(
-    data: RankingData, kind: str, learned: Learned, counted: Iterations, capsys: pytest.CaptureFixture[str]
-) -> None:
-    counted.left = 4
-    with pytest.raises(KeyboardInterrupt):
-        learned(data)
-    [state] = (cache_root() / kind).glob(".*.state/iteration-*/state.json")
-    state.write_text("{")
-    counted.left, counted.trained = 1000, 0
-    learned(data)
-    assert counted.trained == 6 and hidden(kind) == []
-    assert "is damaged" in capsys.readouterr().err

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -16,9 +15,7 @@ import pytest
 
 from trainables.training import saves
 from tune_cl.process import SIGNALS, at_terminal, stop_if_asked, stoppable
-from tune_cl.ray import concurrency as places
 from tune_cl.ray import session
-from tune_cl.ray.concurrency import first_ended
 from tune_cl.ray.session import ray_session
 
 
@@ -78,36 +75,6 @@ def test_ray_is_not_started_then(monkeypatch: pytest.MonkeyPatch) -> None:
         swallowed(signal.SIGINT)
         with pytest.raises(KeyboardInterrupt), ray_session(None):
             pass
-
-
-class AtItsEnd:
-    """Does something while it is collected, when an exception reaches nobody."""
-
-    def __init__(self, act: Callable[[], object]) -> None:
-        self.act = act
-
-    def __del__(self) -> None:
-        self.act()
-
-
-def test_a_signal_while_an_object_is_collected_is_heard_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = []
-    monkeypatch.setattr(sys, "unraisablehook", lambda lost: told.append(lost.exc_type))
-    with stoppable():
-        AtItsEnd(lambda: 1 / 0)
-        AtItsEnd(lambda: signal.raise_signal(signal.SIGTERM))
-        with pytest.raises(KeyboardInterrupt):
-            stop_if_asked()
-    AtItsEnd(lambda: int("one"))
-    assert told == [ZeroDivisionError, ValueError]
-
-
-def test_a_wait_for_tasks_ends_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = iter([([], []), ([], ["a task that has ended"])])
-    monkeypatch.setattr(places.ray, "wait", lambda *_, **__: next(answers))
-    monkeypatch.setattr(places, "alive_nodes", list)
-    with stoppable(), pytest.raises(KeyboardInterrupt):
-        first_ended([], cast(places.Capacity, lambda _: swallowed(signal.SIGTERM)))
 
 
 def test_a_training_ends_at_its_next_iteration_then(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

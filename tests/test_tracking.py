@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from pathlib import Path
 from typing import Any
@@ -62,43 +61,7 @@ def test_the_name_of_a_trial_tells_what_the_terminal_tells_of_it() -> None:
     assert named(lr | ranker, arm="plain") == "t0001 plain ranker=knrm lr=0.000501"
 
 
-@pytest.mark.parametrize("key", ["name", "storage", "time"])
-def test_a_search_is_told_from_others_by_name_storage_and_time(key: str) -> None:
-    assert layout.search_id(SEARCH) == layout.search_id(dict(SEARCH)) != layout.search_id(SEARCH | {key: 2.0})
-
-
-def test_confirmations_are_told_apart_by_label_and_by_seed() -> None:
-    events: list[Any] = [{"label": label, "seed": seed} for label in ("root 2", "linear") for seed in (1, 2)]
-    assert len({layout.confirmation_key(event) for event in events}) == 4
-
-
-def test_what_an_event_lacks_or_has_by_default_is_told_as_such() -> None:
-    older = search_event("quickstart", git_commit=None, rankers=["conv_knrm", "knrm"], compares=False, yaml="seed: 7")
-    tags = layout.search_tags(older)
-    assert "mlflow.source.git.commit" not in tags and tags["tune_cl.ranker"] == "conv_knrm, knrm"
-    assert json.loads(layout.view(older)[1])["groupBy"] is None
-    assert json.loads(layout.view(SEARCH)[1])["groupBy"]["groupByKeys"][0]["groupByData"] == "tune_cl.arm"
-    assert layout.data_set(older)["source"] == '{"uri": "docstrings"}'
-
-
 # -- values ---------------------------------------------------------------------------------------------------------
-
-
-def test_times_are_kept_to_the_millisecond_and_after_1970() -> None:
-    assert [layout.milliseconds(seconds) for seconds in (12.3456, 0.0, -5.0)] == [12346, 1, 1]
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [(True, "true"), (None, "null"), (math.inf, "inf"), (0.001, "0.001"), ([1, 2], "[1, 2]"), ("a", "a")],
-)
-def test_parameter_values_read_as_yaml(value: object, shown: str) -> None:
-    assert layout.parameters({"key": value}) == {"key": shown}
-
-
-def test_a_value_that_fits_is_whole_and_a_longer_one_is_cut() -> None:
-    params = {"fits": "x" * layout.PARAM_LENGTH, "not": "x" * (layout.PARAM_LENGTH + 1)}
-    assert layout.parameters(params) == {"fits": params["fits"], "not": params["fits"][:-3] + "..."}
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from ray.tune.result import DONE, SHOULD_CHECKPOINT
 
 from trainables.config.objective import AnyRun, run_of
 from trainables.core.errors import UserError, WorkFailed
-from trainables.core.storage import delay_failure, earlier, fault_of, retry_on_fault
+from trainables.core.storage import earlier, fault_of, retry_on_fault
 from trainables.training.conclusion import CONCLUSION, RUN, Conclusion
 from trainables.training.device import device_memory, forget_device_memory, limit_process, release
 from trainables.training.factory import AnyTraining, make_training, shared_for
@@ -41,8 +41,7 @@ class ClusterTrainable(tune.Trainable):
         return super().reset(*arguments, **options)
 
     def train(self) -> dict[str, Any]:
-        with delay_failure():
-            result = super().train()
+        result = super().train()
         due = self.saves.due() and not result[DONE]  # at the end Tune saves anyway
         return result | {SHOULD_CHECKPOINT: due}
 

@@ -161,7 +161,7 @@ def _run(
         with panel(trials, iterations, before) as progress:
             concurrency = Concurrency.of(experiment, address, progress.say)
             search = SearchDriver(experiment, journal, concurrency(), artifacts, progress.update)
-            place = str(search_folder.checkpoints), f"session-{search.state.sessions}"
+            place = search_folder.checkpoints, f"session-{search.state.sessions}"
             run_trials(search, inputs.by_key, limits.resources, *place, concurrency, callbacks)
     _close(search, artifacts)
     return search.state
@@ -206,6 +206,7 @@ def _search_event(experiment: Experiment, search_folder: SearchFolder, inputs: I
         "git_commit": _git_commit(),
         "tracking_uri": masked(search_folder.tracking_uri),
         "storage": str(search_folder.storage),
+        "checkpoints": search_folder.elsewhere,
         "time": time.time(),
     }
 

@@ -81,7 +81,7 @@ class SeedTrainings:
         with ray_session(self.address), panel:
             self.track()
             concurrency = Concurrency.of(self.experiment, self.address, say)
-            storage, session = str(self.search_folder.checkpoints), f"trainings-{round(time.time() * 1000)}"
+            storage, session = self.search_folder.checkpoints, f"trainings-{round(time.time() * 1000)}"
             run_trials(trainings, prepared, search.resources, storage, session, concurrency)
 
     def _missing(self, runs: Sequence[SeedRun]) -> list[SeedRun]:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.support.builders import tiny_data
+from tests.support.journal_events import search_event
 from tests.support.trec_folder import write_trec_folder
 from trainables.config.keys import TrainingRun
 from trainables.data import load_data
@@ -21,13 +22,12 @@ from trainables.training.conclusion import Conclusion
 from trainables.training.prepared import prepared_key
 from tune_cl import run_trainings
 from tune_cl.experiment.experiment import Experiment, base_ranker
-from tune_cl.experiment.load import load_experiment, to_yaml
+from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import SearchState, replay
 from tune_cl.history.tracking_uri import resolve_tracking_uri
 from tune_cl.results import Verdict
-from tune_cl.search.phases import planned_arms
 from tune_cl.search.trials import Plan, Trials
 from tune_cl.space.space import Flat
 from tune_cl.verdict import retraining
@@ -88,14 +88,8 @@ def searched(
     experiment: Experiment, search_folder: SearchFolder, choices: Sequence[Flat], began: float = 1000.0
 ) -> Iterator[dict[str, Any]]:
     """The journal's events, of which the search's own was at `began`."""
-    digest = load_data(base_ranker(experiment).data).digest
-    yield {"event": "search", "name": "toy", "space": "toy", "data": {"name": "toy", "digest": digest}, "metric": "map",
-           "ranker": "conv_knrm", "rankers": ["conv_knrm"],
-           "seed": 2, "baseline": "t0000", "yaml": to_yaml(experiment), "versions": {},
-           "git_commit": None, "tracking_uri": "", "storage": str(search_folder.storage), "forecast": {},
-           "arms": planned_arms(experiment), "compares": experiment.arms.compares,
-           "opened": [*experiment.space.parameters],
-           "time": began}  # fmt: skip
+    read = {"name": "toy", "digest": load_data(base_ranker(experiment).data).digest}
+    yield search_event(experiment, search_folder.storage, data=read, seed=2, time=began)
     every = [experiment.base.point, *choices]
     for number, (choice, dev) in enumerate(zip(every, [0.5, 0.55, 0.6, 0.9, 0.6], strict=False)):
         arm = "plain" if number == 0 or experiment.config(choice).is_plain else "curriculum"

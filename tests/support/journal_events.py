@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+from tune_cl.experiment.experiment import Experiment
 from tune_cl.history.events import Event
 
 ARMS: dict[str, Any] = {  # what a search tells of its arms
@@ -13,11 +15,23 @@ ARMS: dict[str, Any] = {  # what a search tells of its arms
 }
 SEARCH: Event = {
     "event": "search", "name": "s", "space": "quickstart", "data": {"name": "docstrings", "digest": "abc"},
-    "ranker": "knrm", "rankers": ["knrm"], "metric": "mrr@10", "mode": "max", "seed": 7, "baseline": "t0000",
+    "ranker": "knrm", "rankers": ["knrm"], "metric": "mrr@10", "seed": 7, "baseline": "t0000",
     "yaml": "seed: 7\n",
-    "versions": {"ray": "2.60"}, "git_commit": None, "tracking_uri": "", "storage": "runs", "forecast": {}, "time": 1.0,
+    "versions": {"ray": "2.60"}, "git_commit": None, "tracking_uri": "", "storage": "runs", "time": 1.0,
     **ARMS,
 }  # fmt: skip
+
+
+def search_event(experiment: Experiment, storage: Path, name: str = "toy", **other: Any) -> Any:
+    """The first event of a search over an experiment."""
+    arms = {
+        "arms": recorded_arms(experiment),
+        "compares": experiment.compares,
+        "opened": [*experiment.space.parameters],
+    }
+    made = {"name": name, "space": "toy", "data": {"name": "none", "digest": ""}, "storage": str(storage), "seed": 0}
+    made |= {"ranker": "conv_knrm", "rankers": ["conv_knrm"], "metric": experiment.metric, "yaml": experiment.to_yaml()}
+    return SEARCH | made | arms | {"time": 0.0} | other
 
 
 def trial(number: int, **params: Any) -> Event:

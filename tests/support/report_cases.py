@@ -10,12 +10,13 @@ import numpy as np
 
 from tests.support.confirm_documents import configuration, made_verdict, opponent
 from tests.support.data_folders import write_folder
+from tests.support.journal_events import search_event
 from trainables.core.randomness import generator
 from trainables.data import load_data
 from trainables.evaluation.metrics import METRICS
 from trainables.evaluation.trec_files import write_per_query
 from tune_cl.experiment.experiment import Experiment, base_ranker
-from tune_cl.experiment.load import load_experiment, to_yaml
+from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.results import Arm, Candidate, Configuration, LabelFree, Verdict
@@ -77,16 +78,9 @@ class Case:
 
     def _search(self) -> dict[str, Any]:
         data = load_data(base_ranker(self.experiment).data)
-        return {
-            "event": "search", "name": self.search_folder.name, "space": "toy", "ranker": "conv_knrm",
-            "rankers": ["conv_knrm"], "metric": "map",
-            "data": {"name": data.name, "digest": data.digest}, "mode": "max", "seed": 0, "baseline": "t0000",
-            "yaml": to_yaml(self.experiment), "versions": {"torch": "2.13.0"}, "git_commit": None,
-            "tracking_uri": "", "storage": str(self.search_folder.storage),
-            "arms": planned_arms(self.experiment), "compares": self.experiment.arms.compares,
-            "opened": [*self.experiment.space.parameters],
-            "forecast": {}, "time": 0.0,
-        }  # fmt: skip
+        read = {"name": data.name, "digest": data.digest}
+        folder = self.search_folder
+        return search_event(self.experiment, folder.storage, folder.name, data=read, versions={"torch": "2.13.0"})
 
     def add(
         self, dev: list[float], outcome: str | None = None, reason: str | None = None, lr: float | None = None

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from tests.support.journal_events import ARMS
+from tests.support.journal_events import search_event
 from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.load import load_experiment, to_yaml
+from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Journal
 from tune_cl.history.state import replay
-from tune_cl.search.driver import BASELINE_TRIAL, SearchDriver
+from tune_cl.search.driver import SearchDriver
 from tune_cl.search.trials import FINISHED, WAIT, Plan
 
 SPACE = """
@@ -49,25 +49,7 @@ def experiment(tmp_path: Path) -> Experiment:
 def open_journal(folder: Path, experiment: Experiment) -> Journal:
     journal = Journal(folder)
     if not journal.path.stat().st_size:
-        journal.append(
-            {
-                "event": "search",
-                "name": "toy",
-                "space": "toy",
-                "data": {"name": "none", "digest": "none"},
-                "ranker": "conv_knrm",
-                "rankers": ["conv_knrm"],
-                "metric": "map",
-                "seed": 0,
-                "baseline": BASELINE_TRIAL,
-                "yaml": to_yaml(experiment),
-                "storage": str(folder),
-                "tracking_uri": "",
-                "versions": {},
-                **ARMS,
-                "time": 0.0,
-            }
-        )
+        journal.append(search_event(experiment, folder))
     return journal
 
 

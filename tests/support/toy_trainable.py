@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
-from tests.support.journal_events import ARMS
+from tests.support.journal_events import search_event
 from tests.support.toys import BALLAST, Toy, steps_of
 from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.load import to_yaml
 from tune_cl.history.journal import Journal
 from tune_cl.history.state import SearchState
 from tune_cl.ray import tuner as ray_tune
-from tune_cl.search.driver import BASELINE_TRIAL, SearchDriver
+from tune_cl.search.driver import SearchDriver
 
 __all__ = ["BALLAST", "steps_of", "toy_search"]
 SPACE = """
@@ -26,15 +25,6 @@ curriculum: {pacing: linear, delta: {uniform: [0.1, 0.9]}}
 training: {max_iterations: 6}
 search: {searcher: random, trials: 7}
 """
-
-
-def search_event(experiment: Experiment, folder: Path) -> dict[str, Any]:
-    return {
-        "event": "search", "name": folder.name, "space": "toy", "data": {"name": "none", "digest": ""},
-        "ranker": "conv_knrm", "rankers": ["conv_knrm"], "metric": "map", "seed": 0,
-        "baseline": BASELINE_TRIAL, "yaml": to_yaml(experiment),
-        "storage": str(folder.parent), "tracking_uri": "", "versions": {}, **ARMS, "time": time.time(),
-    }  # fmt: skip
 
 
 def toy_search(
@@ -49,7 +39,7 @@ def toy_search(
     made = {"folder": str(folder), "seconds": 0.0, "faults": {}, "storage": str(folder / "ray")} | prepared
     with Journal(folder) as journal, pytest.MonkeyPatch.context() as patch:
         if not journal.path.stat().st_size:
-            journal.append(search_event(experiment, folder))
+            journal.append(search_event(experiment, folder.parent, folder.name, time=time.time()))
         patch.setattr(ray_tune, "RankerTrainable", toy)
         search = SearchDriver(experiment, journal, places(), lambda trial, checkpoint, run: folder / trial, watch)
         resources = experiment.search.resources

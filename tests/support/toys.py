@@ -26,8 +26,7 @@ class Toy(tune.Trainable):
 
     Faults: `killed` ends the process with SIGKILL in step 3, once; `killed between` when a
     process that trained another trial takes this one up, once; `raises` fails before the first step; `nan` gives a
-    loss that is not a number in step 2; `full` fills the storage when step 3 is to be saved, once, and empties it
-    when the trial goes on; `stays full` fills it each time and leaves it so.
+    loss that is not a number in step 2; `full` fills the storage when step 3 is to be saved, once.
     """
 
     def setup(self, config: dict[str, Any], prepared: dict[str, Any]) -> None:
@@ -74,13 +73,11 @@ class Toy(tune.Trainable):
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         first = steps_of(self.folder, self.trial).count(3) == 1
-        if self.done == 3 and (self.fault == "stays full" or (self.fault == "full" and first)):
+        if self.done == 3 and self.fault == "full" and first:
             fill(self.ballast)
         (Path(checkpoint_dir) / "done.json").write_text(json.dumps(self.done))
 
     def load_checkpoint(self, checkpoint: str | None) -> None:
-        if self.fault == "full":
-            self.ballast.unlink(missing_ok=True)
         self.done = json.loads((Path(str(checkpoint)) / "done.json").read_text())
 
 

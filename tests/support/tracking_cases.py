@@ -15,7 +15,7 @@ from mlflow.tracking import MlflowClient
 from tune_cl.history.journal import FILE, Journal, read_events
 from tune_cl.history.tracking_uri import artifact_location, resolve_tracking_uri
 from tune_cl.ray.environment import own_environment
-from tune_cl.tracking.delivery import Delivery
+from tune_cl.tracking.mirror import Mirror
 from tune_cl.tracking.store import RunStore
 from tune_cl.tracking.writer import MlflowWriter
 
@@ -84,8 +84,8 @@ def fresh_database(folder: Path) -> Path:
 def delivered(journal: Path, uri: str, store: RunStore | None = None) -> None:
     """Sends the whole journal in this thread."""
     with Journal(journal.parent) as opened:
-        delivery = Delivery(opened, store or RunStore(uri, artifact_location(uri, journal.parent.parent)))
-        while delivery.step():
+        mirror = Mirror(opened, store or RunStore(uri, artifact_location(uri, journal.parent.parent)))
+        while mirror.step():
             pass
 
 

@@ -13,16 +13,12 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from functools import cache
 from pathlib import Path
-from stat import S_ISDIR
-from tempfile import gettempdir
 
 import numpy as np
 from filelock import FileLock, Timeout
 
-from trainables.core.errors import ConfigError, Problem
-from trainables.core.files import full_disk_named, opened, read_text, require_regular, unwritable, write_text
+from trainables.core.files import full_disk_named, opened, read_text, unwritable, write_text
 from trainables.core.prose import phase, say
 
 ROOT = "XDG_CACHE_HOME"
@@ -33,24 +29,8 @@ _verified: set[Path] = set()  # entries whose checksums this process has compare
 
 
 def cache_root() -> Path:
-    """$XDG_CACHE_HOME/tune_cl, by default ~/.cache/tune_cl; the variable is read at each call. Where the home cannot be
-    written to, a folder of the user's among the temporary ones."""
-    given = os.environ.get(ROOT)
-    return Path(given) / "tune_cl" if given else _of_home(Path.home() / ".cache" / "tune_cl")
-
-
-@cache
-def _of_home(wanted: Path) -> Path:
-    existing = next(folder for folder in (wanted, *wanted.parents) if folder.exists())
-    if os.access(existing, os.W_OK):
-        return wanted
-    folder = Path(gettempdir()) / f"tune_cl-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    status = folder.lstat()  # in a folder of all users, somebody else may have made it
-    if not S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
-        raise ConfigError(Problem(ROOT, f"neither {existing} nor {folder} can hold the cache", "a folder of yours"))
-    say(f"note: {existing} cannot be written to: caches are in {folder}; {ROOT} puts them elsewhere")
-    return folder
+    """$XDG_CACHE_HOME/tune_cl, by default ~/.cache/tune_cl; the variable is read at each call."""
+    return Path(os.environ.get(ROOT) or Path.home() / ".cache") / "tune_cl"
 
 
 def digest_of(*parts: object) -> str:
@@ -201,6 +181,5 @@ def load_arrays(folder: Path) -> dict[str, np.ndarray]:
 
 def load_array(path: Path) -> np.ndarray:
     """A .npy file, memory-mapped and read-only."""
-    require_regular(path)
     # As a plain ndarray: slices of np.memmap are several times slower, and it maps the file just the same.
     return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))

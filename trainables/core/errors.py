@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
-from trainables.core.memory_kill import MemoryKill
-
 MAX_SHOWN = 20
 MANY = 4  # equal problems of a file: fewer are a line each, with their places
 LINE = re.compile(r":\d+$|, row \d+ \(from 0\)$")  # behind the name of a file or table
+OUT_OF_MEMORY = re.compile(
+    r"was ([\d.]+GB) used / ([\d.]+GB) limit"
+)  # of a node, in what Ray says of a process it ended
 
 
 @dataclass(frozen=True)
@@ -83,11 +84,6 @@ class WorkFailed(Exception):
         return [Problem("work", str(self), "see the log that is named there, or the error itself")]
 
 
-class MachineFault(WorkFailed):
-    """What failed is not the work but what it runs on, such as the memory of the machine or a process of Ray's: what is
-    done stands, and the same command goes on."""
-
-
 class DamagedCheckpoint(Exception):
     """A checkpoint cannot be read; the message names it and says why. An earlier one may be intact."""
 
@@ -95,8 +91,8 @@ class DamagedCheckpoint(Exception):
 def last_line(error: BaseException) -> str:
     """The last line of an error's text, which may be a whole traceback; the kind of error if it has no text. Of a
     process that Ray ended for lack of memory: how much it had."""
-    if kill := MemoryKill.of(str(error)):
-        return str(kill)
+    if memory := OUT_OF_MEMORY.search(str(error)):
+        return f"killed for lack of memory: {memory[1]} of the machine's {memory[2]} were in use"
     lines = str(error).strip().splitlines()
     return lines[-1] if lines else type(error).__name__
 

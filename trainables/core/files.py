@@ -1,4 +1,4 @@
-"""Files and folders: checks that they can be written, writing them whole or not at all, reading only regular files."""
+"""Files and folders: checks that they can be written, writing them whole or not at all."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import errno
 import os
 import re
 import shutil
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -71,26 +70,13 @@ def names_folder(name: str) -> bool:
     return name.isprintable() and bool(name.strip(". ")) and "/" not in name and short
 
 
-def opened(path: Path, pipes: bool = False, most: int | None = None) -> BinaryIO:
-    """The file's bytes, to read. Raises DataError for a pipe, a device or a socket, which might block or go on for
-    ever, and for a file of more than `most` bytes; OSError as `open` does. `pipes`: a pipe is fine."""
-    require_regular(path, pipes)
+def opened(path: Path, most: int | None = None) -> BinaryIO:
+    """The file's bytes, to read. Raises DataError for a file of more than `most` bytes, OSError as `open` does."""
     file = path.open("rb")
     if most is not None and os.fstat(file.fileno()).st_size > most:
         file.close()
         raise too_long(path, most)
     return file
-
-
-def require_regular(path: Path, pipes: bool = False) -> None:
-    """Raises DataError for a pipe (unless `pipes`), a device or a socket. For files that a library opens; one that is
-    missing passes."""
-    try:
-        mode = os.stat(path).st_mode
-    except OSError:
-        return  # whoever opens it says why it cannot be read
-    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or (pipes and stat.S_ISFIFO(mode))):
-        raise DataError(Problem(str(path), "not a regular file", "a file, or a link to one"))
 
 
 def too_long(location: str | Path, most: int) -> DataError:

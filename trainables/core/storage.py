@@ -1,5 +1,7 @@
-"""Folders that trials write to, on this machine or at an address of PyArrow's (s3://, gs://), and their faults: storage
-that is full, read-only, broken or out of reach is waited for, for it says nothing about what was computed."""
+"""Faults of the machine, and folders of checkpoints on this machine or at an address of PyArrow's (s3://, gs://).
+
+Storage that is full, read-only, broken or out of reach says nothing of what was computed, so it is waited for.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +10,17 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from shutil import rmtree
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-from trainables.core.errors import MachineFault
+from trainables.core.errors import ConfigError, Problem
 from trainables.core.files import FULL
-
-if TYPE_CHECKING:
-    from pyarrow.fs import FileSystem
 
 T = TypeVar("T")
 CHECKPOINTS = "checkpoint_[0-9]*"  # Ray's names for a trial's checkpoint folders; its temporary copies have others
 PATIENCE, RETRY_SECONDS = 120.0, 2.0  # for how long to retry while the storage is unreachable, and how often
-PAUSE = 30.0  # seconds before a process gives up work that it cannot repeat: Ray has another repeat it, 3 times
 NUMBERS = {
     *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE),
     *(errno.ETIMEDOUT, errno.ECONNREFUSED, errno.ECONNRESET, errno.EHOSTUNREACH, errno.ENETUNREACH),
@@ -32,20 +29,17 @@ NUMBERED = re.compile(r"\[Errno (\d+)\]")  # in the text of errors that have the
 S3_FAILED = "AWS Error"  # in what PyArrow says of S3: busy, broken, out of reach
 STORE_FULL = ("ObjectStoreFullError", "OutOfDiskError")  # Ray's; importing Ray takes seconds
 OF_A_PROCESS = ("ActorDiedError",)  # Ray's, which has the text alone of what a process failed with as it began
-GAVE_UP = "its storage was waited for"  # note of an error that `retry_on_fault` raises
 log = logging.getLogger(__name__)
 
 
 def fault_of(error: BaseException | None) -> BaseException | None:
     """The error, or the one behind it, if that is a fault of the machine: its storage is full, read-only or broken, or
-    out of reach, or it is a MachineFault. None for any other: of a configuration, of data, of a user's function.
+    out of reach. None for any other: of a configuration, of data, of a user's function.
 
     A fault fails no trial: it is waited for, then the search ends.
     """
     if error is None:
         return None
-    if isinstance(error, MachineFault):
-        return error
     for behind in (error.__cause__, getattr(error, "cause", None)):
         if fault := fault_of(behind):
             return fault
@@ -57,11 +51,6 @@ def fault_of(error: BaseException | None) -> BaseException | None:
     return error if numbers & NUMBERS or in_s3 or name in STORE_FULL or FULL.search(text) else None
 
 
-def was_waited_for(fault: BaseException) -> bool:
-    """Whether `retry_on_fault` raised it."""
-    return GAVE_UP in getattr(fault, "__notes__", ())
-
-
 def retry_on_fault(
     work: Callable[[], T],
     what: object = "the storage",
@@ -69,8 +58,7 @@ def retry_on_fault(
     mends: Callable[[Exception], object] = fault_of,
 ) -> T:
     """The result of `work`, which is retried for `patience` seconds (None: PATIENCE) from its first failure on where it
-    fails by a fault of the machine, or by another error that waiting `mends`. Any other, such as a missing file, is
-    raised at once."""
+    fails by a fault of the machine, or by another error that waiting `mends`. Any other is raised at once."""
     patience = PATIENCE if patience is None else patience
     deadline = None
     while True:
@@ -85,90 +73,89 @@ def retry_on_fault(
                 if patience:
                     log.warning("%s cannot be used, trying again for %.0f s: %s", what, patience, error)
             if now >= deadline:
-                error.add_note(GAVE_UP)
                 raise
             time.sleep(RETRY_SECONDS)
 
 
-@contextmanager
-def delay_failure() -> Iterator[None]:
-    """Around work that cannot be repeated in this process: its fault is raised after a while, since Ray begins it anew
-    at once."""
+# -- checkpoints: a folder's path, or its address ----------------------------------------------------------------------
+
+
+def is_address(folder: str | Path) -> bool:
+    return "://" in str(folder)
+
+
+def checkpoints_of(name: str, folder: str) -> str:
+    """Where the checkpoints of a new search of this name go, below the folder or address that the user gave. Raises
+    ConfigError if it cannot be written to, holds some already, or names a secret, which the journal would keep."""
+    from pyarrow.fs import FileSystem, FileType  # here and below: slow to import, and most commands do not need it
+
+    def wrong(what: object) -> ConfigError:
+        return ConfigError(Problem("--checkpoints", f"'{folder}' {what}", "a folder, or s3://BUCKET/FOLDER"))
+
+    if is_address(folder) and "@" in folder:
+        right = "the address alone; keys in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a role of the machines"
+        raise ConfigError(Problem("--checkpoints", "the address holds a password", right))
+    base, mark, options = folder.partition("?") if is_address(folder) else (str(Path(folder).absolute()), "", "")
+    address = f"{base.rstrip('/')}/{name}{mark}{options}"
     try:
-        yield
-    except Exception as error:
-        if (fault := fault_of(error)) and not was_waited_for(fault):
-            time.sleep(PAUSE)
-        raise
-
-
-def is_remote(address: str | Path) -> bool:
-    return "://" in str(address)
-
-
-def opened(address: str | Path) -> tuple[FileSystem, str]:
-    """The file system of an address or a path, and the path within it. Raises OSError if it is out of reach."""
-    from pyarrow.fs import FileSystem, LocalFileSystem  # slow to import, and most commands do not need it
-
-    return FileSystem.from_uri(str(address)) if is_remote(address) else (LocalFileSystem(), str(address))
+        system, path = FileSystem.from_uri(address)
+        there = system.get_file_info(path).type is not FileType.NotFound
+        system.create_dir(path)
+    except (OSError, ValueError) as error:
+        raise wrong(f"cannot be written to ({error})") from None
+    if there:
+        raise wrong(f"holds checkpoints of another search '{name}'")
+    return address
 
 
 def address_of(path: str, storage: str) -> str:
     """The address of a path as Ray has it: in S3 the bucket, then the key, without scheme and options of `storage`."""
-    if not is_remote(storage):
+    if not is_address(storage):
         return path
     scheme, _, rest = storage.partition("://")
     _, mark, options = rest.partition("?")
     return f"{scheme}://{path}{mark}{options}"
 
 
-def exists(address: str | Path) -> bool:
-    """Whether there is a file or folder; storage that is out of reach is waited for."""
-    if not is_remote(address):
-        return Path(address).exists()
-    return retry_on_fault(lambda: _type_name(address)) != "NotFound"
+def exists(checkpoint: str) -> bool:
+    """Whether the folder is there. Storage out of reach is waited for."""
+    if not is_address(checkpoint):
+        return Path(checkpoint).exists()
+    from pyarrow.fs import FileSystem, FileType
 
-
-def _type_name(address: str | Path) -> str:
-    system, path = opened(address)
-    return system.get_file_info(path).type.name
-
-
-def remove_folder(address: str) -> None:
-    """Deletes a folder. Raises FileNotFoundError where there is none on this machine."""
-    if not is_remote(address):
-        rmtree(address)
-        return
-    system, path = opened(address)
-    system.delete_dir(path)
+    system, path = FileSystem.from_uri(checkpoint)
+    return retry_on_fault(lambda: system.get_file_info(path)).type is FileType.Directory
 
 
 @contextmanager
-def fetched(address: str | Path) -> Iterator[Path]:
-    """Yields the folder itself or, for one elsewhere, a temporary copy. Storage out of reach is waited for, since that
-    is no damage. Raises FileNotFoundError if there is nothing at an address; a folder here is not checked."""
-    if not is_remote(address):
-        yield Path(address)
+def fetched(checkpoint: str | Path) -> Iterator[Path]:
+    """Yields the folder itself or, for one at an address, a temporary copy. Storage out of reach is waited for, since
+    that is no damage. Raises FileNotFoundError if there is nothing at an address; a folder here is not checked."""
+    if not is_address(checkpoint):
+        yield Path(checkpoint)
         return
-    with TemporaryDirectory(prefix="tune_cl-") as scratch:
-        retry_on_fault(lambda: _copy(address, scratch))
-        yield Path(scratch)
-
-
-def _copy(address: str | Path, folder: str) -> None:
     from pyarrow.fs import copy_files
 
-    system, path = opened(address)
-    copy_files(path, folder, source_filesystem=system)
+    with TemporaryDirectory(prefix="tune_cl-") as copy:
+        retry_on_fault(lambda: copy_files(str(checkpoint), copy))
+        yield Path(copy)
+
+
+def remove(checkpoint: str) -> None:
+    """Deletes the folder, if it is there."""
+    from pyarrow.fs import FileSystem
+
+    system, path = FileSystem.from_uri(checkpoint)
+    with suppress(FileNotFoundError):
+        system.delete_dir(path)
 
 
 def earlier(checkpoint: str) -> list[str]:
     """The checkpoints of the same trial before this one, newest first."""
-    from pyarrow.fs import FileSelector
+    from pyarrow.fs import FileSelector, FileSystem
 
-    system, path = opened(checkpoint)
-    infos = retry_on_fault(
-        lambda: system.get_file_info(FileSelector(str(PurePosixPath(path).parent), allow_not_found=True))
-    )
-    before = [one.path for one in infos if PurePosixPath(one.path).match(CHECKPOINTS) and one.path < path]
-    return [address_of(one, checkpoint) for one in sorted(before, reverse=True)]
+    system, path = FileSystem.from_uri(checkpoint)
+    siblings = FileSelector(str(PurePosixPath(path).parent), allow_not_found=True)
+    paths = [info.path for info in retry_on_fault(lambda: system.get_file_info(siblings))]
+    before = sorted(one for one in paths if PurePosixPath(one).match(CHECKPOINTS) and one < path)
+    return [address_of(one, checkpoint) for one in reversed(before)]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from trainables.core.errors import DataError, Problem
-from trainables.core.files import MOST_TEXT, opened, require_regular, too_long
+from trainables.core.files import MOST_TEXT, opened, too_long
 from trainables.data.columns import SPLITS
 
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
@@ -149,10 +149,9 @@ def not_read(folder: Path, read: Iterable[Path]) -> list[str]:
 # -- bytes -----------------------------------------------------------------------------------------------------------
 
 
-def open_bytes(path: Path, pipes: bool = False) -> BinaryIO:
+def open_bytes(path: Path) -> BinaryIO:
     """The bytes of a file, decompressed if its name ends as in COMPRESSED or it begins as such a file does. Raises
-    DataError for a pipe, unless one may be given (`pipes`), for a device or a socket, and for a zip file."""
-    require_regular(path, pipes)
+    DataError for a zip file."""
     start = b""
     if path.is_file():
         with path.open("rb") as file:
@@ -168,13 +167,13 @@ def open_bytes(path: Path, pipes: bool = False) -> BinaryIO:
         path.open("rb").close()  # pyarrow's errors do not tell a missing file
         return cast(BinaryIO, io.BufferedReader(pyarrow.input_stream(str(path), compression="zstd")))
     openers = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-    return cast(BinaryIO, openers[kind](path)) if kind else opened(path, pipes)
+    return cast(BinaryIO, openers[kind](path)) if kind else opened(path)
 
 
-def open_lines(path: Path, pipes: bool = False) -> BinaryIO:
+def open_lines(path: Path) -> BinaryIO:
     """The bytes of a text file without a byte order mark. Where all lines end in CR, as in Excel's "CSV (Macintosh)",
     they end in LF."""
-    file = io.BufferedReader(cast(io.RawIOBase, open_bytes(path, pipes)), BEGINNING)
+    file = io.BufferedReader(cast(io.RawIOBase, open_bytes(path)), BEGINNING)
     start = file.peek()
     if start.startswith(BOM):
         file.read(len(BOM))
@@ -184,12 +183,12 @@ def open_lines(path: Path, pipes: bool = False) -> BinaryIO:
     return file
 
 
-def blocks(path: Path, pipes: bool = False) -> Iterator[tuple[int, bytes]]:
+def blocks(path: Path) -> Iterator[tuple[int, bytes]]:
     """(number of its first line, bytes) of a text file in parts of whole lines, which end in LF; a CR within a line is
     a space. Raises DataError for a file that cannot be read, is not UTF-8 or has a line of more than MAX_LINE."""
     number = 1
     try:
-        with open_lines(path, pipes) as file:
+        with open_lines(path) as file:
             while block := file.read(BLOCK):
                 block += (rest := file.readline(MAX_LINE + 1))
                 if len(rest) > MAX_LINE:
@@ -243,10 +242,10 @@ def unreadable(path: Path, error: Exception) -> Problem:
     return Problem(str(path), f"the {kind} data is broken or cut off", "give the whole file")
 
 
-def whole_text(path: Path, pipes: bool = False) -> str:
+def whole_text(path: Path) -> str:
     """The text of a file of at most MOST_TEXT bytes. Raises DataError if it cannot be read, is empty or not UTF-8."""
     try:
-        with open_lines(path, pipes) as file:
+        with open_lines(path) as file:
             raw = file.read(MOST_TEXT + 1)
     except BROKEN as error:
         raise DataError(unreadable(path, error)) from None

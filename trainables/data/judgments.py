@@ -28,7 +28,7 @@ NAMES = {
 }  # of columns of judgments, with _ for -
 
 
-def judged(path: Path, reading: Reading, least: float = 0, pipes: bool = False) -> pd.DataFrame:
+def judged(path: Path, reading: Reading, least: float = 0) -> pd.DataFrame:
     """qid, docno, label of a file of TREC's four columns or BEIR's three; CSV and JSON lines, too. `least`: a grade."""
     if ending_of(path) in ("csv", "jsonl"):
         frame = reading.rows(path).rename(columns=lambda name: NAMES.get(str(name).lower().replace("-", "_"), name))
@@ -37,17 +37,17 @@ def judged(path: Path, reading: Reading, least: float = 0, pipes: bool = False) 
             raise DataError(Problem(f"{path}:1", wrong, "query-id, corpus-id, score"))
         ids = {name: frame[name].map(id_of).astype("str") for name in ("qid", "docno")}
         return reading.grades(reading.ids(frame.assign(**ids), "qid", "docno"), least)
-    start = [] if pipes else first_lines(path)
+    start = first_lines(path) if path.is_file() else []  # of a pipe they would be gone
     tabs = bool(start) and all(line.count("\t") in (2, 3) for line in start)
-    frame = reading.table(path, QRELS, BEIR_QRELS, separator="\t" if tabs else None, pipes=pipes)
+    frame = reading.table(path, QRELS, BEIR_QRELS, separator="\t" if tabs else None)
     frame = without_header(frame, "label")
     return reading.grades(reading.ids(frame, "qid", "docno") if tabs else frame, least)
 
 
-def ranked(path: Path, reading: Reading, pipes: bool = False) -> pd.DataFrame:
+def ranked(path: Path, reading: Reading) -> pd.DataFrame:
     """qid, docno, score (and rank) of a run. The rank column is not used, as in trec_eval; of MS MARCO's runs (QUERY
     DOCUMENT RANK) it decides, and the score is its negative."""
-    frame = reading.numbers(reading.table(path, RUN, SHORT_RUN, separator=None, pipes=pipes), "score")
+    frame = reading.numbers(reading.table(path, RUN, SHORT_RUN, separator=None), "score")
     if "rank" not in frame and _are_ranks(frame):
         return frame.assign(score=-frame["score"])
     return frame

@@ -41,11 +41,11 @@ WORDS = {"qid": "QUERY", "docno": "DOCUMENT", "label": "GRADE", "": "..."}
 
 
 def delimited(
-    path: Path, columns: Sequence[Sequence[str]], separator: str | None, problems: list[Problem], pipes: bool = False
+    path: Path, columns: Sequence[Sequence[str]], separator: str | None, problems: list[Problem]
 ) -> Iterator[pd.DataFrame]:
     """The rows of a file without a header, a table for each block of the file (`Reading.table`)."""
     names, count, bad = columns[0], 0, list[tuple[int, int]]()
-    for number, block in blocks(path, pipes):
+    for number, block in blocks(path):
         if number == 1:
             names = _columns_of(path, block, columns, separator)
         frame, wrong = _parsed(block, names, separator or " ")

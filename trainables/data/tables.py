@@ -198,13 +198,11 @@ class Reading:
 
     # -- files -------------------------------------------------------------------------------------------------------
 
-    def table(
-        self, path: Path, *columns: Sequence[str], separator: str | None = "\t", pipes: bool = False
-    ) -> pd.DataFrame:
+    def table(self, path: Path, *columns: Sequence[str], separator: str | None = "\t") -> pd.DataFrame:
         """A file without a header whose lines have these `columns`; of several lists, of different lengths, the first
         lines tell which. A column whose name is empty or begins with _ is not kept. `separator`: None is white space of
         ASCII, as in trec_eval. Fields are texts without quoting; blank lines are skipped."""
-        return pd.concat(list(delimited(path, columns, separator, self.problems, pipes)), ignore_index=True)
+        return pd.concat(list(delimited(path, columns, separator, self.problems)), ignore_index=True)
 
     def parts(self, path: Path, *columns: Sequence[str], separator: str | None = "\t") -> Iterator[pd.DataFrame]:
         """As `table`, in several tables, for a file that memory cannot hold."""

@@ -18,38 +18,36 @@ from trainables.data.files import beginning, json_wrong, parsed_json, unreadable
 from trainables.evaluation.metrics import TrecOrder
 
 
-def read_run(path: str | Path, pipes: bool = False) -> dict[str, dict[str, float]]:
+def read_run(path: str | Path) -> dict[str, dict[str, float]]:
     """{query: {document: score}} of a TREC run, plain or compressed, or of JSON. As in trec_eval, the rank column is
-    not used; of MS MARCO's runs (QUERY DOCUMENT RANK) it decides, and the score is its negative. `pipes`: a pipe is
-    read, too.
+    not used; of MS MARCO's runs (QUERY DOCUMENT RANK) it decides, and the score is its negative.
 
     Raises DataError: columns, score not a finite float32, repeated query and document, not UTF-8.
     """
-    return _by_query(Path(path), "score", pipes)
+    return _by_query(Path(path), "score")
 
 
-def read_qrels(path: str | Path, pipes: bool = False) -> dict[str, dict[str, int]]:
+def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
     """{query: {document: grade}} of a TREC qrels file, or BEIR's or one of JSON lines, CSV or TSV with such columns,
-    plain or compressed, or of JSON. `pipes`: a pipe is read, too.
+    plain or compressed, or of JSON.
 
     Raises DataError: columns, grade not an int16, repeated query and document, not UTF-8.
     """
-    return _by_query(Path(path), "label", pipes)
+    return _by_query(Path(path), "label")
 
 
-def _by_query(path: Path, value: str, pipes: bool) -> dict[str, dict[str, Any]]:
+def _by_query(path: Path, value: str) -> dict[str, dict[str, Any]]:
     if not path.exists():
         raise DataError(unreadable(path, FileNotFoundError()))
     from trainables.data.judgments import judged, ranked
     from trainables.data.tables import Reading, repeats_of  # here: pandas takes half a second
 
     reading = Reading()
-    if not pipes or path.is_file():
+    if path.is_file():  # of a pipe the beginning would be gone
         start = beginning(path).lstrip()[:1]
         if start == b"{" and not path.name.endswith(".jsonl"):
             return _of_json(path, value)
-    pipes = pipes and not path.is_file()
-    frame = ranked(path, reading, pipes) if value == "score" else judged(path, reading, -MAX_GRADE, pipes)
+    frame = ranked(path, reading) if value == "score" else judged(path, reading, -MAX_GRADE)
     reading.finish()
     query, names = frame["qid"].factorize()
     later, _ = repeats_of(query, frame["docno"].factorize()[0])

@@ -25,7 +25,7 @@ from transformers.utils.hub import extract_commit_hash
 
 from trainables.core.cache import digest_of
 from trainables.core.errors import ConfigError, Problem
-from trainables.core.files import read_text, require_regular
+from trainables.core.files import read_text
 from trainables.core.hub import hub_answers, hub_out_of_reach
 from trainables.data.columns import RankingData, required_split
 from trainables.rankers.hub import ADAPTER, FIRST, cached_file_of, missing, unusable
@@ -118,7 +118,6 @@ def _oversized(folder: Path) -> str | None:
     try:
         fields = json.loads(read_text(folder / "config.json"))
         for path in files:
-            require_regular(path)
             with safe_open(path, "np") as tensors:
                 shapes += [tensors.get_slice(name).get_shape() for name in tensors.keys()]  # noqa: SIM118 - no mapping
     except (ValueError, RecursionError, SafetensorError) as error:
@@ -289,8 +288,6 @@ def _load(kind: Any, model: str, right: str = ENCODERS, **options: Any) -> Any:
     folder = Path(model).is_dir()
     if model.startswith(("/", ".", "~")) and not folder:
         raise unusable(model, "is not a folder", right)
-    for path in sorted(Path(model).iterdir()) if folder else ():
-        require_regular(path)
     if folder and Path(model, ADAPTER).exists():  # whose base model, by its name, transformers would fetch
         raise unusable(model, f"holds {ADAPTER}, not a model's own weights", right)
     online = not folder and hub_answers()

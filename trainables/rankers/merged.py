@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from trainables.core.cache import cached, digest_of
-from trainables.core.files import read_text, require_regular
+from trainables.core.files import read_text
 from trainables.core.hub import hub_out_of_reach
 from trainables.rankers.encoders import files_identity, pretrained_encoder
 from trainables.rankers.hub import ADAPTER, cached_file_of, file_of, unusable
@@ -61,8 +61,6 @@ def merged_folder(model: str) -> str:
 
 
 def _file(model: str, name: str) -> Path:
-    if Path(model).is_dir():
-        require_regular(Path(model, name))
     if (file := file_of(model, name)) is None:
         raise unusable(model, f"holds {ADAPTER}, and no {WEIGHTS}", RIGHT)
     return file

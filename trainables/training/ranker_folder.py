@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import DataError, Problem
-from trainables.core.files import read_text, require_regular
+from trainables.core.files import read_text
 from trainables.core.plugins import plugins_of, require_plugins
 from trainables.rankers.hub import ADAPTER
 
@@ -41,7 +41,6 @@ def is_of_others(name: str | Path) -> bool:
 
 def require_ranker(folder: Path) -> None:
     """Raises DataError unless it is a folder that a trained ranker was saved in, or can be an encoder of others."""
-    require_regular(folder / CONFIG)
     if is_of_others(folder):
         return
     if not any((folder / name).is_file() for name in (CONFIG, MODULES)):  # a table of vectors has no config.json

@@ -196,7 +196,7 @@ def table_of(source: Any, name: str, read: Callable[..., Table], value_of: Calla
     """{query: {document: value}} of a file, a mapping or a DataFrame. Raises DataError naming query and document of
     each value that is none."""
     if isinstance(source, str | Path):
-        return read(source, pipes=True)
+        return read(source)
     table: Table = {}
     problems = []
     for query, document, value in rows_of(source, name):

@@ -150,7 +150,7 @@ def read_documents(path: Path) -> dict[str, str]:
 
 def _rows(path: Path) -> Iterator[tuple[int, str, str]]:
     """(line, id, text) of each document."""
-    text = whole_text(path, pipes=True)
+    text = whole_text(path)
     if path.name.lower().removesuffix(".gz").endswith(".csv"):
         return _rows_of_csv(text, path)
     return _rows_of_json(text, path) if text.lstrip().startswith("{") else _lines(text)

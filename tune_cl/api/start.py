@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from trainables.config.function import Function, Objective, objective_of
 from trainables.core.plugins import Names, load_plugins
 from trainables.core.prose import say
+from trainables.core.storage import checkpoints_of
 from trainables.data.forms.frames import Data, as_source
 from tune_cl.api.search import Search
 from tune_cl.api.session import working
@@ -41,6 +42,7 @@ def run(
     objective: Function | Objective | str | None = None,
     plugins: Names = (),
     callbacks: Callbacks = (),
+    checkpoints: str | Path | None = None,
 ) -> Search:
     """Search a space of curricula and rankers.
 
@@ -66,6 +68,7 @@ def run(
     objective       a training function `(config, trial)` of your own
     plugins         files and modules with parts of one's own, one or several
     callbacks       of Ray Tune, such as its loggers for TensorBoard, W&B or Aim
+    checkpoints     where trials save their state, if not in the storage: a folder, or an address such as s3://...
 
     Raises ConfigError or DataError with all problems before anything is written, WorkFailed if no trial gave a value,
     Interrupted (a KeyboardInterrupt) when stopped: `Search.resume` goes on.
@@ -77,6 +80,8 @@ def run(
         source = as_source(data)
         experiment = in_any_folder(requested_experiment(space, overrides or {}, function, source, ranker, **keys))
         search_folder = _new_folder(str(storage), name, experiment, tracking_uri)
+        if checkpoints:
+            search_folder = replace(search_folder, elsewhere=checkpoints_of(search_folder.name, str(checkpoints)))
         require_cluster(address)
         for note in _before_the_search(experiment):
             say(f"note: {note}")

@@ -37,6 +37,7 @@ OPENS = "tune_cl.api.start:open_search"
 IN_PYTHON_ONLY = {"self", "progress", "plugins", "callbacks", "correction"}
 METAVARS = {
     "overrides": "KEY=VALUE", "storage": "FOLDER", "tracking_uri": "URI", "address": "HOST:PORT", "trials": "ID,..",
+    "checkpoints": "ADDRESS",
     "objective": "FILE.py:FUNCTION", "output": "FILE", "paper": "FOLDER", "documents": "FILE", "query": "TEXT",
     "metrics": "NAME,..", "runs": "RUN...", "ranker": "NAME",
 }  # fmt: skip

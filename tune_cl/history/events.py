@@ -69,6 +69,7 @@ class SearchEvent(Timed):
     git_commit: NotRequired[str | None]
     plugins: NotRequired[list[str]]
     objective: NotRequired[dict[str, Any] | None]
+    checkpoints: NotRequired[str]  # the address of Ray's files, if they are not in the search's folder
 
 
 class SessionEvent(Timed):

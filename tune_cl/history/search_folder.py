@@ -36,6 +36,7 @@ class SearchFolder:
     name: str
     tracking_uri: str = ""
     objective: str = ""  # what --objective takes, for a search that trains by a user's function
+    elsewhere: str = ""  # the address of Ray's files, if they are not in the folder
 
     @property
     def folder(self) -> Path:
@@ -50,9 +51,9 @@ class SearchFolder:
         return self.folder / "report.html"
 
     @property
-    def checkpoints(self) -> Path:
-        """Ray's folder."""
-        return self.folder / "ray"
+    def checkpoints(self) -> str:
+        """The folder or address of Ray's files."""
+        return self.elsewhere or str(self.folder / "ray")
 
     def open(self) -> Journal:
         """The journal, held by this process. Raises ConfigError if the search is in use, or its folder cannot be
@@ -190,7 +191,8 @@ def existing_search_folder(storage: str, name: str, tracking_uri: str | None = N
     first = first_event(search_folder.journal)
     recorded = moved(first["tracking_uri"], first["storage"], search_folder.storage)
     uri = resolve_tracking_uri(search_folder.storage, tracking_uri, recorded)
-    return replace(search_folder, tracking_uri=uri, objective=option_of(first.get(OBJECTIVE)))
+    objective, elsewhere = option_of(first.get(OBJECTIVE)), first.get("checkpoints", "")
+    return replace(search_folder, tracking_uri=uri, objective=objective, elsewhere=elsewhere)
 
 
 def resolve_recorded(recorded: str, folder: Path) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import inf
 from typing import Any
 
@@ -12,7 +12,6 @@ import ray
 from trainables.core.errors import ConfigError, Problem
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.search_keys import Resources, SearchConfig
-from tune_cl.process import stop_if_asked
 from tune_cl.ray.nodes import NodeCheck, alive_nodes
 from tune_cl.ray.session import this_machine
 
@@ -63,17 +62,6 @@ class Capacity:
             self.say(f"note: waiting for a node that holds a trial ({in_words(self.need)}): none of the cluster does")
         self._capacity = now
         return now
-
-
-def first_ended(tasks: Collection[Any], capacity: Capacity) -> Any:
-    """The first of Ray's tasks to end. While none does `capacity` looks: Ray itself waits without a word for a node
-    that holds one. Raises KeyboardInterrupt when the command is to stop."""
-    while True:
-        stop_if_asked()
-        ended, _ = ray.wait(list(tasks), num_returns=1, timeout=READ_SECONDS)
-        if ended:
-            return ended[0]
-        capacity(alive_nodes())
 
 
 class Concurrency:

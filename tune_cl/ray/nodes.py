@@ -36,26 +36,6 @@ def alive_nodes() -> list[dict[str, Any]]:
     return [node for node in ray.nodes() if node["Alive"]]
 
 
-def require_plugins_on_nodes() -> None:
-    """Raises WorkFailed naming a node that cannot load a plug-in of this process. A node that gives no answer within
-    SLOW seconds is left to NodeCheck."""
-    nodes = [node for node in alive_nodes() if node["Resources"].get("CPU")]
-    answers = {ask(node): node["NodeManagerAddress"] for node in nodes}
-    answered, _ = ray.wait(list(answers), num_returns=len(answers), timeout=SLOW) if answers else ([], [])
-    for answer in answered:
-        try:
-            _, problem = ray.get(answer)
-        except RayError:  # NodeCheck says what the node lacks
-            continue
-        if problem:
-            raise cannot_load(answers[answer], problem)
-
-
-def cannot_load(address: str, problem: str) -> WorkFailed:
-    """The error of a node whose plug-in is missing or another one."""
-    return WorkFailed(f"node {address} cannot run trials: {problem}; install the plug-in there, then resume")
-
-
 class NodeCheck:
     """Asks each node once what it has installed. `say` is told of versions that differ from the driver's, and of a node
     that starts no process to answer.
@@ -95,7 +75,7 @@ class NodeCheck:
         except RayError:  # the node is gone, and its trials go elsewhere
             return
         if problem:
-            raise cannot_load(address, problem)
+            raise WorkFailed(f"{cannot}: {problem}; install the plug-in there, then resume")
         if lacking := [package for package, ours in self.here.items() if ours and not answered[package]]:
             raise WorkFailed(f"{cannot}: it lacks {', '.join(lacking)}; install them, then resume")
         if other := [

@@ -24,8 +24,7 @@ from trainables.core.machine import usable_cpus
 from trainables.core.plugins import Sent, sent
 from trainables.core.prose import phase, say
 from tune_cl.process import NOT_IN_TIME, load, only_errors_logged, stop_if_asked
-from tune_cl.ray.environment import own_environment
-from tune_cl.ray.nodes import require_plugins_on_nodes
+from tune_cl.ray.environment import WAITING, own_environment
 from tune_cl.ray.workarounds import (
     deferred_signals,
     fewer_processes,
@@ -74,17 +73,26 @@ def private_folder() -> Iterator[Path]:
 def local_options(folder: Path) -> dict[str, Any]:
     """Options of `ray.init` for a local Ray that writes to the folder; a cluster has its own settings."""
     resources = this_machine()
-    options = {"include_dashboard": False, "num_cpus": resources["CPU"], "num_gpus": resources["GPU"]}
-    options |= {"_temp_dir": str(folder), "_system_config": SYSTEM}
+    options: dict[str, Any] = {"address": "local", "include_dashboard": False}  # no address: any Ray of this machine
+    options |= {"num_cpus": resources["CPU"], "num_gpus": resources["GPU"]}
+    return options | {"_temp_dir": str(folder), "_system_config": SYSTEM}
+
+
+def runtime_env(local: bool) -> dict[str, Any]:
+    """What each process of a session begins with: this one's plug-ins, and on a cluster its way to wait, which those of
+    a local Ray inherit."""
+    env: dict[str, Any] = {} if local else {"env_vars": {name: os.environ[name] for name in WAITING}}
     python = quote(sys.executable)
-    if python == sys.executable:
-        return options
-    return options | {"runtime_env": {"py_executable": python}}  # Ray puts it unquoted into a line of shell
+    if local and python != sys.executable:  # Ray puts it unquoted into a line of shell
+        env["py_executable"] = python
+    if plugins := sent():
+        env["worker_process_setup_hook"] = loading_plugins(plugins)
+    return env
 
 
 def loading_plugins(plugins: Sequence[Sent]) -> Callable[[], None]:
-    """What each process of a session runs first. Ray sends it by value: on a node that lacks tune_cl, which NodeCheck
-    reports, it must load too."""
+    """What a process runs first. Ray sends it by value: on a node that lacks tune_cl, which NodeCheck reports, it must
+    load too."""
 
     def load_plugins_here() -> None:
         try:
@@ -94,14 +102,6 @@ def loading_plugins(plugins: Sequence[Sent]) -> Callable[[], None]:
         load_sent(plugins)
 
     return load_plugins_here
-
-
-def with_plugins(options: dict[str, Any]) -> dict[str, Any]:
-    """Options of `ray.init` for processes that have this one's plug-ins."""
-    if not (plugins := sent()):
-        return options
-    environment = options.get("runtime_env", {}) | {"worker_process_setup_hook": loading_plugins(plugins)}
-    return options | {"runtime_env": environment}
 
 
 def use_present_ray(address: str | None) -> None:
@@ -130,8 +130,7 @@ def _opened() -> Iterator[None]:
 def ray_session(address: str | None) -> Iterator[None]:
     """Connects to a cluster, which keeps running afterwards, or starts and ends a local Ray. One that the user has
     started in this process is used and left running. Within another session: that one. Its processes load the plug-ins
-    of this one; raises WorkFailed naming a node that cannot. Threads of ours start within it
-    (tune_cl.ray.environment)."""
+    of this one. Threads of ours start within it (tune_cl.ray.environment)."""
     stop_if_asked()
     if _open:
         yield
@@ -145,18 +144,16 @@ def ray_session(address: str | None) -> Iterator[None]:
             yield
             return
         options: dict[str, Any] = {"address": address}
-        if not address:  # "local": without an address Ray would join any cluster that runs on this machine
-            options = {"address": "local", **local_options(around.enter_context(private_folder()))}
+        if not address:
+            options = local_options(around.enter_context(private_folder()))
             reread_token()
             around.enter_context(fewer_processes())
         doing = "connecting to Ray" if address else "starting Ray"
         with phase(doing), deferred_signals() as pending, own_process_groups():
-            _start(**with_plugins(options))
+            _start(**options, runtime_env=runtime_env(local=not address) or None)
         around.callback(_shutdown)
         for number in pending:
             signal.raise_signal(number)
-        if sent():
-            require_plugins_on_nodes()
         around.enter_context(_opened())
         yield
 

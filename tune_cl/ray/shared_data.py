@@ -26,7 +26,9 @@ from tune_cl.experiment.experiment import Experiment, base_ranker
 from tune_cl.experiment.readers import distinct_rankers, file_readers, scorings_of, teachers_of
 from tune_cl.experiment.search_keys import Resources
 from tune_cl.history.events import Fingerprint
-from tune_cl.ray.concurrency import Capacity, first_ended
+from tune_cl.process import stop_if_asked
+from tune_cl.ray.concurrency import READ_SECONDS, Capacity
+from tune_cl.ray.nodes import alive_nodes
 from tune_cl.ray.session import ray_session
 
 
@@ -37,34 +39,24 @@ def on_cluster(address: str, resources: Resources) -> Compute:
     """
 
     def compute(function: Callable[..., Any], *arguments: Any) -> Any:
-        say(f"{name_of(function)}: computed on the cluster; the trials begin when it is there")
+        name = function.__name__.replace("_", " ")
+        say(f"{name}: computed on the cluster; the trials begin when it is there")
         with ray_session(address):
-            return computed(function, arguments, resources, Capacity(resources, say))
+            task = ray.remote(num_cpus=resources.cpu, num_gpus=resources.gpu)(_task)
+            started = task.remote(function, arguments, resources.threads, resources.gpu)
+            capacity = Capacity(resources, say)
+            while not ray.wait([started], timeout=READ_SECONDS)[0]:
+                stop_if_asked()
+                capacity(alive_nodes())  # Ray itself waits without a word for a node that holds a task
+            try:
+                return ray.get(started)
+            except RayError as error:
+                cause = getattr(error, "cause", None)
+                if isinstance(cause, UserError | WorkFailed):
+                    raise cause from None
+                raise WorkFailed(f"{name}: {last_line(error)}") from error
 
     return compute
-
-
-def name_of(function: Callable[..., Any]) -> str:
-    return function.__name__.replace("_", " ")
-
-
-def computed(
-    function: Callable[..., Any],
-    arguments: tuple[Any, ...],
-    resources: Resources,
-    capacity: Capacity,
-) -> Any:
-    """What a function gives as a task with a trial's resources, in a session of Ray. Raises the function's own
-    UserError or WorkFailed, and WorkFailed for anything else."""
-    task = ray.remote(num_cpus=resources.cpu, num_gpus=resources.gpu)(_task)
-    started = task.remote(function, arguments, resources.threads, resources.gpu)
-    try:
-        return ray.get(first_ended([started], capacity))
-    except RayError as error:
-        cause = getattr(error, "cause", None)
-        if isinstance(cause, UserError | WorkFailed):
-            raise cause from None
-        raise WorkFailed(f"{name_of(function)}: {last_line(error)}") from error
 
 
 def _task(function: Callable[..., Any], arguments: tuple[Any, ...], threads: int, gpu: float) -> Any:

@@ -4,13 +4,11 @@ on; here it stands behind Ray's Searcher, Stopper, TrialScheduler and Callback."
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial, wraps
+from functools import wraps
 from pathlib import PurePosixPath
-from queue import SimpleQueue
-from threading import Thread
 from typing import Any
 
 from ray import tune
@@ -18,9 +16,8 @@ from ray.tune.logger import JsonLoggerCallback
 from ray.tune.schedulers import FIFOScheduler
 from ray.tune.search import Searcher
 
-from trainables.core import storage as storages
 from trainables.core.errors import WorkFailed, last_line
-from trainables.core.storage import address_of, fault_of, was_waited_for
+from trainables.core.storage import address_of, fault_of, remove
 from trainables.ranker_trainable import RankerTrainable
 from trainables.training.conclusion import RUN
 from trainables.training.factory import AnyPrepared
@@ -31,47 +28,24 @@ from tune_cl.search.trials import FINISHED, Plan, Trials
 
 CHECKPOINTS_PER_TRIAL = 2  # if the last one is damaged, the trial resumes from the one before it
 RETRIES = 3  # of a trial whose process or node died
-Delete = Callable[[str], object]
 Callbacks = Sequence[tune.Callback]
 log = logging.getLogger(__name__)
-
-
-@contextmanager
-def background_deletion() -> Iterator[Delete]:
-    """A function that deletes a folder in a thread: Ray would do so in the driver's loop, which stalls when the storage
-    hangs. When the block ends normally, it waits for what is left for up to storage.PATIENCE seconds."""
-    old: SimpleQueue[str | None] = SimpleQueue()
-    thread = Thread(target=_delete, args=(old,), name="deletions", daemon=True)
-    thread.start()
-    try:
-        yield old.put
-    finally:
-        old.put(None)
-    thread.join(storages.PATIENCE)
-
-
-def _delete(old: SimpleQueue[str | None]) -> None:
-    for address in iter(old.get, None):
-        try:
-            with suppress(FileNotFoundError):
-                storages.retry_on_fault(partial(storages.remove_folder, address))
-        except OSError as error:
-            log.warning("the old checkpoint %s could not be deleted: %s", address, error)
 
 
 @dataclass
 class Session:
     """What the parts below share.
 
-    names  our name of each of Ray's trials: one that goes on after a pause is a new trial to Ray
-    saved  addresses of the checkpoints that are kept of each trial, oldest first, those of earlier sessions too
-    error  what the search ends with, at the end of Ray's step
+    names      our name of each of Ray's trials: one that goes on after a pause is a new trial to Ray
+    saved      addresses of the checkpoints that are kept of each trial, oldest first, those of earlier sessions too
+    deletions  a thread that deletes checkpoints: Ray's loop would wait for the storage
+    error      what the search ends with, at the end of Ray's step
     """
 
     trials: Trials
     concurrency: Callable[[], int]
     storage: str
-    delete: Delete
+    deletions: Executor
     names: dict[str, str] = field(default_factory=dict)
     saved: dict[str, list[str]] = field(default_factory=dict)
     error: Exception | None = None
@@ -82,11 +56,29 @@ class Session:
         for name, addresses in self.trials.recorded().items():
             self.saved[name] = [one for one in addresses if PurePosixPath(one.partition("?")[0]).is_relative_to(root)]
 
+    def keep(self, name: str, address: str, begun_with: str | None) -> None:
+        """Adds a checkpoint of a trial, and deletes all but the last CHECKPOINTS_PER_TRIAL and the one that a process
+        begins with which takes the trial over."""
+        saved = [*self.saved.get(name, ()), address]
+        needed = {begun_with, *saved[-CHECKPOINTS_PER_TRIAL:]}
+        self.saved[name] = [one for one in saved if one in needed]
+        self.delete(one for one in saved if one not in needed)
+
     def delete_unneeded(self) -> None:
         """Deletes the checkpoints of ended trials that nothing reads any more."""
         for name in self.trials.unneeded():
-            for address in self.saved.pop(name, ()):
-                self.delete(address)
+            self.delete(self.saved.pop(name, ()))
+
+    def delete(self, addresses: Iterable[str]) -> None:
+        for address in addresses:
+            self.deletions.submit(_delete, address)
+
+
+def _delete(address: str) -> None:
+    try:
+        remove(address)
+    except OSError as error:
+        log.warning("the old checkpoint %s could not be deleted: %s", address, error)
 
 
 class Part:
@@ -193,18 +185,9 @@ class Recorder(Part, tune.Callback):
     @ends_search
     def on_checkpoint(self, iteration: int, trials: list, trial: Any, checkpoint: Any, **info: Any) -> None:
         """Called before Ray records the checkpoint."""
-        self._record(trial, trial.last_result["iteration"], checkpoint)
-
-    def _record(self, trial: Any, iteration: int, checkpoint: Any) -> None:
-        """Keeps the last CHECKPOINTS_PER_TRIAL, and the one that a process begins with which takes the trial over."""
         name, address = trial.config["trial"], address_of(checkpoint.path, self.session.storage)
-        self.session.trials.checkpoint(name, iteration, address)
-        saved = [*self.session.saved.get(name, ()), address]
-        needed = {trial.config["checkpoint"], *saved[-CHECKPOINTS_PER_TRIAL:]}
-        self.session.saved[name] = [one for one in saved if one in needed]
-        for old in saved:
-            if old not in needed:
-                self.session.delete(old)
+        self.session.trials.checkpoint(name, trial.last_result["iteration"], address)
+        self.session.keep(name, address, trial.config["checkpoint"])
 
     @ends_search
     def on_trial_complete(self, iteration: int, trials: list, trial: Any, **info: Any) -> None:
@@ -212,18 +195,14 @@ class Recorder(Part, tune.Callback):
 
     @ends_search
     def on_trial_recover(self, iteration: int, trials: list, trial: Any, **info: Any) -> None:
-        """Ray's call as it retries a trial that failed: none is where its storage was waited for."""
-        fault = fault_of(failure_of(trial))
-        if fault and was_waited_for(fault):
-            raise _broken_off(trial, fault)
+        """Ray's call as it retries a trial that failed: none is where the machine failed, which was waited for."""
+        _end_if_machine_failed(trial)
 
     @ends_search
     def on_trial_error(self, iteration: int, trials: list, trial: Any, **info: Any) -> None:
-        """Ray's call for a trial that it retries no more. It has failed, unless what failed is the machine."""
-        failure = failure_of(trial)
-        if fault := fault_of(failure):
-            raise _broken_off(trial, fault)
-        self.session.trials.failed(trial.config["trial"], last_line(failure))
+        """Ray's call for a trial that it retries no more."""
+        _end_if_machine_failed(trial)
+        self.session.trials.failed(trial.config["trial"], last_line(failure_of(trial)))
 
     def on_step_end(self, iteration: int, trials: list, **info: Any) -> None:
         stop_if_asked()
@@ -232,11 +211,10 @@ class Recorder(Part, tune.Callback):
         self.session.delete_unneeded()
 
 
-def _broken_off(trial: Any, fault: BaseException) -> WorkFailed:
-    """What a search ends with when a fault of the machine has stopped a trial."""
-    error = WorkFailed(f"{trial.config['trial']}: {last_line(fault)}")
-    error.__cause__ = fault
-    return error
+def _end_if_machine_failed(trial: Any) -> None:
+    """Raises what the search ends with if a fault of the machine has stopped a trial: it says nothing of the trial."""
+    if fault := fault_of(failure_of(trial)):
+        raise WorkFailed(f"{trial.config['trial']}: {last_line(fault)}") from fault
 
 
 def folder_name(trial: Any) -> str:
@@ -261,8 +239,8 @@ def run_trials(
     """
     withhold_aws_keys()
     trainable = tune.with_parameters(RankerTrainable, prepared=dict(prepared))
-    with background_deletion() as delete, own_retries():
-        session = Session(trials, concurrency, storage, delete)
+    with ThreadPoolExecutor(1, "deletions") as deletions, own_retries():
+        session = Session(trials, concurrency, storage, deletions)
         tune.Tuner(
             tune.with_resources(trainable, {"cpu": resources.cpu, "gpu": resources.gpu}),
             tune_config=tune.TuneConfig(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeVar
 
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag, ViewType
 from mlflow.exceptions import MlflowException, RestException
@@ -18,8 +17,7 @@ from requests import HTTPError
 
 from tune_cl.history.tracking_uri import SQLITE
 
-T = TypeVar("T")
-METRICS, PARAMS, TAGS = 1000, 100, 100  # limits of one log_batch request
+METRICS, OTHERS = 1000, 100  # limits of one log_batch request
 REFUSALS = {"INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST"}
 """Error codes that repeating the request cannot change: the user deleted the run, or MLflow refuses a value."""
 TOO_LARGE = 413  # answered by a server, or the proxy before it, to a large file
@@ -61,36 +59,40 @@ class RunStore:
         self.client.set_experiment_tag(experiment, key, value)
 
     def tagged(self, experiment: str, tag: str, value: str) -> list[Run]:
-        """All runs with the tag, those in the trash included, oldest first."""
+        """All runs with the tag, those in the trash included."""
         runs: list[Run] = []
         where, token = f"tags.`{tag}` = '{value}'", None
         while True:
-            page = self.client.search_runs([experiment], where, ViewType.ALL, 1000, ["attribute.start_time"], token)
+            page = self.client.search_runs([experiment], where, ViewType.ALL, 1000, page_token=token)
             runs += page
             token = page.token
             if not token:
                 return runs
 
-    def create(self, experiment: str, name: str, tags: Mapping[str, str], start: int) -> Run:
-        """Creates a run, begun at `start` (milliseconds)."""
-        return self.client.create_run(experiment, start, dict(tags), name)
+    def create(self, experiment: str, name: str, tags: Mapping[str, str], start: int) -> str:
+        """The id of a new run, begun at `start` (milliseconds)."""
+        return self.client.create_run(experiment, start, dict(tags), name).info.run_id
 
-    def log_params(self, run: str, params: Mapping[str, str]) -> None:
-        for part in parts(params.items(), PARAMS):
-            self.client.log_batch(run, params=[Param(*pair) for pair in part], synchronous=True)
-
-    def log_tags(self, run: str, tags: Mapping[str, str]) -> None:
-        for part in parts(tags.items(), TAGS):
-            self.client.log_batch(run, tags=[RunTag(*pair) for pair in part], synchronous=True)
+    def log(
+        self,
+        run: str,
+        metrics: Iterable[Metric] = (),
+        params: Mapping[str, str] | None = None,
+        tags: Mapping[str, str] | None = None,
+    ) -> None:
+        """Metrics, parameters and tags, in as many requests as MLflow's limits ask for."""
+        points = list(metrics)
+        values = [Param(*pair) for pair in (params or {}).items()]
+        words = [RunTag(*pair) for pair in (tags or {}).items()]
+        while points or values or words:
+            batch = points[:METRICS], values[:OTHERS], words[:OTHERS]
+            self.client.log_batch(run, metrics=batch[0], params=batch[1], tags=batch[2], synchronous=True)
+            points, values, words = points[METRICS:], values[OTHERS:], words[OTHERS:]
 
     def log_data(self, run: str, fields: Mapping[str, str]) -> None:
         """Names the data that a run trains on. `fields`: of mlflow.entities.Dataset."""
         context = InputTag(MLFLOW_DATASET_CONTEXT, "training")
         self.client.log_inputs(run, datasets=[DatasetInput(Dataset(**fields), [context])])
-
-    def log_metrics(self, run: str, metrics: Sequence[Metric]) -> None:
-        for part in parts(metrics, METRICS):
-            self.client.log_batch(run, metrics=part, synchronous=True)
 
     def log_artifact(self, run: str, path: Path, folder: str | None) -> None:
         """Copies a file, or everything in a folder, to `folder` among the run's artifacts."""
@@ -114,10 +116,8 @@ class RunStore:
 def create_database(uri: str) -> None:
     """Creates the SQLite file of an address if there is none, completely or not at all: MLflow takes seconds to create
     its tables, and fails for ever on those that a kill or a full disk cut short."""
-    if not uri.startswith(f"{SQLITE}/") or "%" in uri:  # MLflow reads a % in its own ways
-        return
     path = Path(uri.removeprefix(SQLITE).partition("?")[0])
-    if path.exists():
+    if not uri.startswith(f"{SQLITE}/") or "%" in uri or path.exists():  # MLflow reads a % in its own ways
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=".mlflow-", dir=path.parent) as scratch:
@@ -128,9 +128,3 @@ def create_database(uri: str) -> None:
         except OSError:
             if not path.exists():  # no other search was faster: the file system has no hard links
                 new.replace(path)
-
-
-def parts(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """The items, in lists of at most `size`."""
-    every = list(items)
-    return (every[start : start + size] for start in range(0, len(every), size))

@@ -1,6 +1,6 @@
 """The thread that sends a journal to MLflow beside a search.
 
-`tune_cl.tracking.delivery` imports MLflow, which takes seconds: in this thread, so that no search waits for it.
+`tune_cl.tracking.mirror` imports MLflow, which takes seconds: in this thread, so that no search waits for it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tune_cl.tracking.layout import PARENT
 from tune_cl.tracking.record import Record
 
 if TYPE_CHECKING:
-    from tune_cl.tracking.delivery import Delivery
+    from tune_cl.tracking.mirror import Mirror
 
 log = logging.getLogger(__name__)
 
@@ -35,27 +35,23 @@ class MlflowWriter(threading.Thread):
         self.journal, self.uri, self.poll = journal, uri, poll
         self.trouble: str | None = None
         """Why sending fails at present, with secrets hidden."""
-        self._delivery: Delivery | None = None
+        self.run_id: str | None = None
+        """The parent run's id, once known."""
+        self._mirror: Mirror | None = None
         self._closing = threading.Event()
         self._deadline = float("inf")
         self._failures = 0
-        self._record: Record | None = None
-
-    @property
-    def run_id(self) -> str | None:
-        """The parent run's id, once known."""
-        return self._record.run_id if self._record else None
 
     def run(self) -> None:
         while not (self._closing.is_set() and (self.all_sent() or time.monotonic() > self._deadline)):
             if not self.attempt():
                 self.wait()
-        if self._delivery and self.all_sent():
-            self._write_record(self._delivery, self._delivery.offset)
+        if self._mirror and self.all_sent():
+            self._write_record(self._mirror, self._mirror.offset)
 
     def close(self, timeout: float = 30.0) -> int:
-        """Sends the rest, for at most `timeout` seconds; returns how many events and artifacts remain unsent. The next
-        writer on this journal sends them."""
+        """Sends the rest, for at most `timeout` seconds; returns how many events remain unsent. The next writer on this
+        journal sends them."""
         self._deadline = time.monotonic() + timeout
         self._closing.set()
         if self.ident is None:
@@ -64,29 +60,26 @@ class MlflowWriter(threading.Thread):
         return 0 if self.all_sent() else max(1, self.pending())
 
     def pending(self) -> int:
-        """Number of events and artifacts not sent yet; 0 if somebody removed the journal."""
+        """Number of events not sent yet; 0 if somebody removed the journal."""
         if not self.journal.path.exists():
             return 0
-        return self._delivery.pending() if self._delivery else sum(1 for _ in self.journal.events())
+        return sum(1 for _ in (self._mirror.lines() if self._mirror else self.journal.events()))
 
     def all_sent(self) -> bool:
         """Whether nothing is left, also where somebody removed the journal."""
         if self._failures or not self.journal.path.exists():
             return not self._failures
-        if self._delivery is None:
-            return self.journal.size == 0
-        return self._delivery.offset >= self.journal.size and not self._delivery.artifacts
+        return self.journal.size == (self._mirror.offset if self._mirror else 0)
 
     def attempt(self) -> bool:
-        """One step; returns whether another should follow at once. An outage is logged once, not at each attempt. It is
-        over only when all artifacts are sent too: events may get through while an artifact does not."""
+        """One step; returns whether another should follow at once. An outage is logged once, not at each attempt."""
         try:
             if not self.journal.size:
                 return False
-            delivery = self.delivery()
-            moved = delivery.step()
-            if self._record is None:
-                self._write_record(delivery, 0)
+            mirror = self.mirror()
+            moved = mirror.step()
+            if self.run_id is None:
+                self._write_record(mirror, 0)
         except Exception as error:  # noqa: BLE001 - no error of tracking stops the search; the next attempt repairs it
             self._failures += 1
             reason = getattr(error.__cause__, "orig", None) or error  # SQLAlchemy puts advice before a database's words
@@ -94,26 +87,28 @@ class MlflowWriter(threading.Thread):
             if self._failures == 1:
                 log.warning("tracking waits for MLflow at %s: %s", masked(self.uri), self.trouble)
             return False
-        if self._failures and not delivery.artifacts:
+        if self._failures:
             log.warning("tracking goes on after %d failed attempts", self._failures)
             self._failures, self.trouble = 0, None
         return moved
 
-    def _write_record(self, delivery: Delivery, sent: int) -> None:
+    def _write_record(self, mirror: Mirror, sent: int) -> None:
         """Writes which run the search has, and how much of the journal."""
-        if run := delivery.runs.get(PARENT):
-            uri, experiment = masked(self.uri), delivery.experiment
-            self._record = Record(tracking_uri=uri, experiment_id=experiment, run_id=run, sent=sent)
-            self._record.write(delivery.folder)
+        self.run_id = mirror.runs.get(PARENT)
+        if self.run_id:
+            record = Record(
+                tracking_uri=masked(self.uri), experiment_id=mirror.experiment, run_id=self.run_id, sent=sent
+            )
+            record.write(mirror.folder)
 
-    def delivery(self) -> Delivery:
-        if self._delivery is None:
-            from tune_cl.tracking.delivery import Delivery
+    def mirror(self) -> Mirror:
+        if self._mirror is None:
+            from tune_cl.tracking.mirror import Mirror
             from tune_cl.tracking.store import RunStore
 
             store = RunStore(self.uri, artifact_location(self.uri, self.journal.path.parent.parent))
-            self._delivery = Delivery(self.journal, store)
-        return self._delivery
+            self._mirror = Mirror(self.journal, store)
+        return self._mirror
 
     def wait(self) -> None:
         """Waits until the next look at the journal: longer after each failure, and less when closing."""

@@ -19,6 +19,7 @@ import numpy as np
 from trainables.config.objective import AnyRun
 from trainables.core.errors import WorkFailed
 from trainables.core.prose import counted, say
+from trainables.core.storage import exists
 from trainables.evaluation.per_query import values_file
 from trainables.evaluation.trec_files import read_per_query
 from trainables.training.checkpoint import read_json, require_whole
@@ -216,7 +217,7 @@ class Trainings:
         )
         self.update(self.shown)
         checkpoints = reversed(self.checkpoints.get(run.trial, ()))
-        latest = next((path for path in checkpoints if Path(path).exists()), None)
+        latest = next((path for path in checkpoints if exists(path)), None)
         conclusion = Conclusion(str(run.folder), run.split)
         return Plan(run.trial, run.run, latest, self.resources.threads, self.resources.gpu, conclusion=conclusion)
 

@@ -1,0 +1,204 @@
+"""Kills at random moments: whether a search, its confirmation and its effects end as if nothing had happened.
+
+    python -m benchmarks.kills [--kills 20] [--seed 0] [--folder FOLDER]
+
+A small search of a space below (so with further seeds of a pair), `confirm` and `effects` run unbroken; then again,
+while one process after another is killed with SIGKILL: the driver with all of its job, a trial, or the raylet. What a
+kill has ended goes on with `resume`, or with the same command. Afterwards both folders must hold the same trials,
+trainings, verdict and effects, and both databases of MLflow the same runs with the same points, but for times. Ends
+with 1 and the differences if they do not. Nothing here depends on how trials are chosen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import psutil
+from mlflow.tracking import MlflowClient
+
+from tune_cl.history.journal import FILE, read_events
+
+SPACE = """
+data: docstrings
+ranker: {name: conv_knrm, vector_size: 16, filters: 8}
+curriculum:
+  scoring: {choice: [context_words, random]}
+  pacing: {choice: [root, linear]}
+  T: {uniform: [0.3, 0.7]}
+training: {lr: {loguniform: [0.0005, 0.005]}, batch_size: 8, batches_per_iteration: 8, max_iterations: 6}
+search: {trials: 6, scheduler: asha, reduction_factor: 2, further_seeds: 2}
+"""
+CONCURRENT = "search.max_concurrent=1"  # with several at a time, which trials meet at a rung depends on their speed
+TIMED = ("seconds", "samples_per_second")  # parts of the names of metrics
+OF_THIS_RUN = ("search_id", "key", "cost.", "machine")  # tags
+LONGEST = 600.0  # seconds in which a command ends whose raylet was killed
+
+
+def commands(folder: Path) -> list[list[str]]:
+    storage = ["--storage", str(folder / "runs")]
+    return [
+        ["run", str(folder / "kills.yaml"), "--name", "kills", "--set", CONCURRENT, *storage],
+        ["confirm", "kills", "--seeds", "2", "--top", "1", "--json", *storage],
+        ["effects", "kills", "--seeds", "2", "--split", "dev", "--json", *storage],
+    ]
+
+
+def start(folder: Path, command: list[str]) -> subprocess.Popen[str]:
+    """The command, or `resume` for a search that has begun."""
+    if command[0] == "run" and (folder / "runs" / "kills" / FILE).exists():
+        command = ["resume", "kills", *command[-2:]]
+    with (folder / "log.txt").open("a") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "tune_cl", *command],
+            env=os.environ | {"PYTHONPATH": os.getcwd()}, start_new_session=True, text=True,
+            stdout=(folder / f"{command[0]}.json").open("w"), stderr=log,
+        )  # fmt: skip
+
+
+def finished(folder: Path, command: list[str]) -> float:
+    """Runs a command to its end; returns its seconds."""
+    began = time.monotonic()
+    if status := start(folder, command).wait():
+        raise SystemExit(f"error: {' '.join(command)} ended with {status}; see {folder / 'log.txt'}")
+    return time.monotonic() - began
+
+
+def victims(driver: psutil.Process, kind: str) -> list[psutil.Process]:
+    """Processes of this kind below the driver."""
+    found = []
+    with suppress(psutil.NoSuchProcess):
+        for process in driver.children(recursive=True):
+            with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
+                title = " ".join(process.cmdline())
+                if process.name() == "raylet" if kind == "raylet" else "Trainable" in title:
+                    found.append(process)
+    return found
+
+
+def kill(running: subprocess.Popen[str], kind: str) -> bool:
+    """Kills what there is of this kind; returns whether there was any. A dead raylet ends the command, if late."""
+    if kind == "driver":
+        os.killpg(running.pid, signal.SIGKILL)
+        running.wait()
+        return True
+    processes = victims(psutil.Process(running.pid), kind)
+    for process in processes[:1]:
+        process.kill()
+    if kind == "raylet" and processes:
+        running.wait(LONGEST)
+    return bool(processes)
+
+
+def broken(folder: Path, kills: int, seconds: list[float], rng: random.Random) -> list[str]:
+    """Runs the commands with kills spread over them; returns what was killed when. Each round kills one process at a
+    uniform moment of the unbroken command's time; the last rounds of a command run it to its end."""
+    done: list[str] = []
+    shares = [round(kills * share / sum(seconds)) for share in seconds]
+    shares[0] += kills - sum(shares)
+    for command, longest, share in zip(commands(folder), seconds, shares, strict=True):
+        running = start(folder, command)
+        while share:
+            wait, kind = rng.uniform(0.0, longest), rng.choice(["driver", "trial", "raylet"])
+            until = time.monotonic() + wait
+            while time.monotonic() < until and running.poll() is None:
+                time.sleep(0.02)
+            if running.poll() is None and kill(running, kind):
+                share -= 1
+                done.append(f"{command[0]}: {kind} after {wait:.1f} s")
+                print(done[-1], flush=True)
+            if running.poll() is not None:
+                if running.returncode == 0 and share:  # done before its kills: one more, on a command that has its end
+                    done.append(f"{command[0]}: had ended, {share} kills left out")
+                    print(done[-1], flush=True)
+                    break
+                running = start(folder, command)
+        if running.wait():
+            finished(folder, command)
+    return done
+
+
+def results(folder: Path) -> dict[str, Any]:
+    """Trials, trainings and verdicts by the journal, and the effects, without times."""
+    found: dict[str, Any] = {}
+    for event in read_events(folder / "runs" / "kills" / FILE):
+        kind = event["event"]
+        if kind == "trial":
+            found[event["trial"]] = [event["params"], {}, None]
+        elif kind == "result":
+            found[event["trial"]][1].setdefault(event["iteration"], untimed(event["metrics"]))
+        elif kind == "end":
+            found[event["trial"]][2] = (event["outcome"], event.get("best"))
+        elif kind == "search_end":
+            found["best"] = event["best"]
+        elif kind == "confirmation":
+            found.setdefault(f"{event['label']}, seed {event['seed']}", {}).update(untimed(event["metrics"]))
+        elif kind == "verdict":
+            found["verdict"] = {key: value for key, value in event.items() if key not in ("time", "description")}
+    found["effects"] = json.loads((folder / "effects.json").read_text())
+    found["effects"] = {key: value for key, value in found["effects"].items() if str(folder) not in str(value)}
+    return found
+
+
+def untimed(metrics: dict[str, float]) -> dict[str, str]:
+    return {name: repr(value) for name, value in metrics.items() if not any(one in name for one in TIMED)}
+
+
+def in_mlflow(folder: Path) -> dict[str, Any]:
+    """Everything that MLflow has, by name of run, without times. A run that is there twice differs by its name."""
+    client = MlflowClient(f"sqlite:///{folder / 'runs' / 'mlflow.db'}")
+    experiments = [experiment.experiment_id for experiment in client.search_experiments()]
+    runs: dict[str, Any] = {}
+    for run in client.search_runs(experiments, max_results=1000):
+        tags = {key: value for key, value in run.data.tags.items() if key.startswith("tune_cl.")}
+        tags = {key: value for key, value in tags.items() if not key.removeprefix("tune_cl.").startswith(OF_THIS_RUN)}
+        points = {
+            name: [(point.step, repr(point.value)) for point in client.get_metric_history(run.info.run_id, name)]
+            for name in untimed(run.data.metrics)
+        }
+        files = sorted(file.path for file in client.list_artifacts(run.info.run_id))
+        name = run.info.run_name
+        while name in runs:
+            name = f"{name} (again)"
+        runs[name] = {"status": run.info.status, "params": run.data.params, "tags": tags} | points | {"files": files}
+    return runs
+
+
+def differences(ours: Any, theirs: Any, place: str = "") -> list[str]:
+    if not (isinstance(ours, dict) and isinstance(theirs, dict)):
+        return [] if ours == theirs else [f"{place}: {ours} != {theirs}"]
+    keys = sorted({*ours, *theirs}, key=str)
+    return [line for key in keys for line in differences(ours.get(key), theirs.get(key), f"{place} / {key}")]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--folder", type=Path)
+    options = parser.parse_args()
+    top = options.folder or Path(mkdtemp(prefix="kills-"))
+    folders = [top / "unbroken", top / "broken"]
+    for folder in folders:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "kills.yaml").write_text(SPACE)
+    seconds = [finished(folders[0], command) for command in commands(folders[0])]
+    print(f"unbroken: {', '.join(f'{one:.0f} s' for one in seconds)}; in {top}", flush=True)
+    done = broken(folders[1], options.kills, seconds, random.Random(options.seed))
+    lines = differences(*map(results, folders), "results") + differences(*map(in_mlflow, folders), "MLflow")
+    print(f"{len(done)} entries of kills; {len(lines)} differences", *lines, sep="\n")
+    return 1 if lines else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
