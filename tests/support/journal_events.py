@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.search_parts import arms_of
 from tune_cl.history.events import Event
 
 ARMS: dict[str, Any] = {  # what a search tells of its arms
@@ -24,11 +25,8 @@ SEARCH: Event = {
 
 def search_event(experiment: Experiment, storage: Path, name: str = "toy", **other: Any) -> Any:
     """The first event of a search over an experiment."""
-    arms = {
-        "arms": recorded_arms(experiment),
-        "compares": experiment.compares,
-        "opened": [*experiment.space.parameters],
-    }
+    planned = {arm: {"trials": plan.trials, "opened": [*plan.opened]} for arm, plan in arms_of(experiment).items()}
+    arms = {"arms": planned, "compares": experiment.compares, "opened": [*experiment.space.parameters]}
     made = {"name": name, "space": "toy", "data": {"name": "none", "digest": ""}, "storage": str(storage), "seed": 0}
     made |= {"ranker": "conv_knrm", "rankers": ["conv_knrm"], "metric": experiment.metric, "yaml": experiment.to_yaml()}
     return SEARCH | made | arms | {"time": 0.0} | other
