@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.search_parts import arms_of
+from tune_cl.experiment.load import to_yaml
 from tune_cl.history.events import Event
 
 ARMS: dict[str, Any] = {  # what a search tells of its arms
@@ -25,11 +25,17 @@ SEARCH: Event = {
 
 def search_event(experiment: Experiment, storage: Path, name: str = "toy", **other: Any) -> Any:
     """The first event of a search over an experiment."""
-    planned = {arm: {"trials": plan.trials, "opened": [*plan.opened]} for arm, plan in arms_of(experiment).items()}
-    arms = {"arms": planned, "compares": experiment.compares, "opened": [*experiment.space.parameters]}
+    arms = experiment.arms
+    planned = {arm: {"trials": plan.trials, "opened": [*plan.opened]} for arm, plan in arms.plans.items()}
+    told = {"arms": planned, "compares": arms.compares, "opened": [*experiment.space.parameters]}
     made = {"name": name, "space": "toy", "data": {"name": "none", "digest": ""}, "storage": str(storage), "seed": 0}
-    made |= {"ranker": "conv_knrm", "rankers": ["conv_knrm"], "metric": experiment.metric, "yaml": experiment.to_yaml()}
-    return SEARCH | made | arms | {"time": 0.0} | other
+    made |= {
+        "ranker": "conv_knrm",
+        "rankers": ["conv_knrm"],
+        "metric": experiment.base.run.metric,
+        "yaml": to_yaml(experiment),
+    }
+    return SEARCH | made | told | {"time": 0.0} | other
 
 
 def trial(number: int, **params: Any) -> Event:
