@@ -38,15 +38,16 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     server.stop()
 
 
-class StopsAfter(tune.Callback):
-    """As Ctrl-C after so many results."""
+class Results(tune.Callback):
+    """Trial and iteration of each result. Stops the search as Ctrl-C does after so many."""
 
-    def __init__(self, results: int):
-        self.left = results
+    def __init__(self, most: int):
+        self.most = most
+        self.heard: list[tuple[str, int]] = []
 
-    def on_trial_result(self, *_: Any, **__: Any) -> None:
-        self.left -= 1
-        if not self.left:
+    def on_trial_result(self, iteration: int, trials: list, trial: Any, result: dict[str, Any], **_: Any) -> None:
+        self.heard.append((trial.config["trial"], result["iteration"]))
+        if len(self.heard) == self.most:
             raise KeyboardInterrupt
 
 
@@ -55,22 +56,22 @@ def test_a_search_with_checkpoints_in_s3_goes_on_from_them(bucket: Any, tmp_path
         tiny_data(queries={"train": 12, "dev": 6, "test": 6}, candidates=4, turns=1), tmp_path / "d"
     )
     (tmp_path / "toy.yaml").write_text(SPACE)
-    fresh_database(tmp_path / "runs")
-    options: dict[str, Any] = {"data": data, "trials": 2, "max_iterations": 3, "progress": False}
-    options |= {"storage": tmp_path / "runs"}
-    unbroken = tune_cl.run(str(tmp_path / "toy.yaml"), name="here", **options)
+    runs, address, first, second = tmp_path / "runs", bucket.address("searches"), Results(5), Results(99)
+    fresh_database(runs)
     with pytest.raises(Interrupted):
-        address, stop = bucket.address("searches"), StopsAfter(5)
-        tune_cl.run(str(tmp_path / "toy.yaml"), name="there", checkpoints=address, callbacks=[stop], **options)
-    resumed = tune_cl.open_search("there", storage=tmp_path / "runs").resume(progress=False)
-    assert resumed.trials.drop(columns="seconds").equals(unbroken.trials.drop(columns="seconds"))
-    state = replay(read_events(tmp_path / "runs" / "there" / FILE))
-    [t0, t1] = state.by_number()
-    assert all(path.startswith("s3://runs/searches/there/session-") for path in t1.every_checkpoint)
-    best = resumed.result.best
-    kept = [trial.trial for trial in (t0, t1) if any(map(storage.exists, trial.every_checkpoint))]
-    assert kept == [best] and not (tmp_path / "runs" / "there" / "ray").exists()
+        tune_cl.run(
+            str(tmp_path / "toy.yaml"), data=data, name="toy", trials=2, max_iterations=3, storage=runs,
+            checkpoints=address, callbacks=[first], progress=False,
+        )  # fmt: skip
+    resumed = tune_cl.open_search("toy", storage=runs).resume(progress=False, callbacks=[second])
+    assert first.heard[:4] == [("t0000", 1), ("t0000", 2), ("t0000", 3), ("t0001", 1)]
+    assert {trial for trial, _ in second.heard} == {"t0001"} and second.heard[0][1] > 1
+    trials = replay(read_events(runs / "toy" / FILE)).by_number()
+    assert [trial.iterations for trial in trials] == [3, 3]
+    assert all(path.startswith("s3://runs/searches/toy/session-") for path in trials[1].every_checkpoint)
+    left = [trial.trial for trial in trials if any(map(storage.exists, trial.every_checkpoint))]
+    assert left == [resumed.result.best] and not (runs / "toy" / "ray").exists()
     for wrong in (address, "s3://me:secret@runs/x", "s3://other-bucket/x?scheme=http&endpoint_override=127.0.0.1:1"):
         with pytest.raises(ConfigError, match="--checkpoints") as refused:
-            storage.checkpoints_of("there", wrong)
+            storage.checkpoints_of("toy", wrong)
         assert "secret" not in str(refused.value)

@@ -19,7 +19,7 @@ from tests.support.confirm_cases import confirm, data, search_folder, state_of, 
 from tests.support.console import SMALL_OPTIONS
 from tests.support.faults import ThreeIterations, failing, stopping_after
 from tests.support.letor_data import letor_data
-from tests.support.tiny_trial import run_in, tiny_trial
+from tests.support.tiny_trial import tiny_trial
 from tests.support.trec_folder import write_trec_folder
 from tests.support.tree_training import prepared_of, tree_run
 from trainables.core import storage
@@ -28,12 +28,10 @@ from trainables.extras.trees import TreeTraining
 from trainables.ranker_trainable import RankerTrainable
 from trainables.training import checkpoint
 from trainables.training.checkpoint import latest_iteration
-from trainables.training.prepared import prepare, prepared_key
 from trainables.training.saves import DAMAGED, resumed_or_new
 from trainables.training.trainer import Training
 from tune_cl.cli import BAD_INPUT, DONE, INTERRUPTED, main
 from tune_cl.history.search_folder import SearchFolder
-from tune_cl.inputs import RankerArtifacts as Artifacts
 
 __all__ = ["data", "search_folder", "trainer"]  # fixtures
 
@@ -84,19 +82,13 @@ def test_a_process_without_file_handles_says_so_of_every_file(config: dict[str, 
 
 
 def test_a_folder_of_all_nodes_that_is_away_is_waited_for(
-    config: dict[str, Any], saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    config: dict[str, Any], saved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = run_in(config)
-    artifacts = Artifacts(tmp_path / "trials", {prepared_key(run): prepare(run)})
     monkeypatch.setattr(storage, "RETRY_SECONDS", 0.0)
-    for reads in (
-        lambda: RankerTrainable(config | {"checkpoint": str(saved)}).step()["iteration"],
-        lambda: len(list(artifacts.ranker(saved, run).iterdir())),
-    ):
-        load, calls = failing(2, OSError(errno.ESTALE, "stale file handle"), checkpoint.load_tensors)
-        with monkeypatch.context() as patch:
-            patch.setattr(checkpoint, "load_tensors", load)
-            assert reads() >= 3 and len(calls) >= 3  # two that fail, and one that reads
+    load, calls = failing(2, OSError(errno.ESTALE, "stale file handle"), checkpoint.load_tensors)
+    monkeypatch.setattr(checkpoint, "load_tensors", load)
+    assert RankerTrainable(config | {"checkpoint": str(saved)}).step()["iteration"] >= 3
+    assert len(calls) >= 3, "two that fail, and one that reads"
 
 
 def cut_short(model: Path) -> None:

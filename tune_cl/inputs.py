@@ -19,7 +19,7 @@ from trainables.config.objective import OBJECTIVE, AnyRun
 from trainables.core.cache import digest_of
 from trainables.core.errors import DamagedCheckpoint, DataError, Problem
 from trainables.core.files import write_text
-from trainables.core.storage import fetched, retry_on_fault
+from trainables.core.storage import fetched
 from trainables.data import load_data
 from trainables.data.clusters import cluster_notes, query_clusters
 from trainables.data.columns import required_split
@@ -52,8 +52,8 @@ def reading(checkpoint: str | Path) -> Iterator[None]:
 
 
 class Artifacts(ABC):
-    """Writes trials' files to `folder`/TRIAL. A checkpoint is a folder; raises DamagedCheckpoint before
-    anything is written."""
+    """Writes trials' files to `folder`/TRIAL. A checkpoint is a folder or an address; raises DamagedCheckpoint
+    before anything is written."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -91,8 +91,8 @@ class RankerArtifacts(Artifacts):
             raise TypeError("not a ranker's training")
         data = next(iter(self.prepared.values())).data  # that of all; the text side may have to be made first
         with reading(checkpoint), fetched(checkpoint) as saved:
-            retry_on_fault(lambda: require_whole(saved, BEST))
-            scores, documents = retry_on_fault(lambda: best_scores(saved))
+            require_whole(saved, BEST)
+            scores, documents = best_scores(saved)
         level = run.evaluation.relevance_level
         if documents is not None:
             data = with_retrieved(data, "dev", documents, scores)
@@ -111,15 +111,15 @@ class RankerArtifacts(Artifacts):
         if run.reads == "features":
             return self._of_state(checkpoint, run, prepared, folder)
         with reading(checkpoint), fetched(checkpoint) as saved:
-            retry_on_fault(lambda: require_whole(saved, BEST))
-            weights = retry_on_fault(lambda: best_weights(saved))
+            require_whole(saved, BEST)
+            weights = best_weights(saved)
         write_best_ranker(run, prepared, weights, folder)
         return folder
 
     def _of_state(self, checkpoint: str | Path, run: TrainingRun, prepared: PreparedData, folder: Path) -> Path:
         training = make_training(run, prepared)
         with reading(checkpoint), fetched(checkpoint) as saved:
-            retry_on_fault(lambda: training.load(saved))
+            training.load(saved)
         training.save_ranker(folder)
         return folder
 
@@ -138,8 +138,8 @@ class ObjectiveArtifacts(Artifacts):
     def write(self, folder: Path, checkpoint: str | Path, run: AnyRun) -> None:
         """The dev values of the best iteration, if the function reported them by query."""
         with reading(checkpoint), fetched(checkpoint) as saved:
-            retry_on_fault(lambda: require_whole(saved, STATE))
-            values = retry_on_fault(lambda: read_state(saved))["best_queries"]
+            require_whole(saved, STATE)
+            values = read_state(saved)["best_queries"]
         if values:
             ids = sorted(values)
             columns = {run.metric: np.array([values[query] for query in ids])}
@@ -149,9 +149,9 @@ class ObjectiveArtifacts(Artifacts):
         """The checkpoint of the best iteration; None if it has none."""
         training = make_training(run, self.prepared)
         with reading(checkpoint), fetched(checkpoint) as saved:
-            if not retry_on_fault(lambda: read_state(saved))["best_checkpoint"]:
+            if not read_state(saved)["best_checkpoint"]:
                 return None
-            retry_on_fault(lambda: training.load(saved))
+            training.load(saved)
         training.save_ranker(self.folder / BEST_RANKER)
         return self.folder / BEST_RANKER
 
