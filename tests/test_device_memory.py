@@ -12,17 +12,14 @@ from typing import Any
 import pytest
 import torch
 
-from tests.support.builders import tiny_data
 from tests.support.device_state import device_state
 from tests.support.tiny_trial import config_of, tiny_trial
 from tests.support.toy_search import experiment
 from trainables import ranker_trainable
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import WorkFailed
-from trainables.data.columns import required_split
 from trainables.ranker_trainable import RankerTrainable
 from trainables.training import device
-from trainables.training import teachers as teacher
 from trainables.training.device import best_device, limit_process
 from trainables.training.trainer import Training
 
@@ -103,18 +100,6 @@ def test_the_last_training_is_gone_before_the_next_is_made(
     trainable = RankerTrainable(config)
     trainable.step()
     trainable.reset_config(config)
-    assert seen == [0]
-
-
-def test_the_teacher_leaves_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    ranker = {"name": "conv_knrm", "vector_size": 8, "filters": 4}
-    keys = {"max_iterations": 2, "batches_per_iteration": 2, "batch_size": 4}
-    curriculum = {"scoring": "model_loss", "pacing": "root"}
-    run = TrainingRun.model_validate({"ranker": ranker, "training": keys, "curriculum": curriculum})
-    data = tiny_data(queries=9, candidates=3, seed=41)
-    before, seen = trainings(), []
-    monkeypatch.setattr(teacher, "release", lambda: seen.append(trainings() - before))
-    teacher.teacher_scores(run, data, required_split(data, "train"))
     assert seen == [0]
 
 

@@ -19,7 +19,6 @@ from tune_cl.ray.environment import TOKEN, own_environment
 STEPS = {
     "run": "run toy.yaml --name toy --data data --storage runs --trials 5 --max-iterations 2",
     "confirm": "confirm toy --storage runs --top 1 --seeds 1",
-    "effects": "effects toy --storage runs --seeds 1",
 }
 
 

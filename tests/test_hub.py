@@ -13,9 +13,7 @@ from tests.support.console import Console
 from tests.support.encoder_folders import save_encoder
 from trainables.core import hub as reach
 from trainables.core.errors import ConfigError
-from trainables.rankers import hub
 from trainables.rankers.encoders import pretrained_encoder, read_encoder
-from trainables.rankers.settings import BertSettings, KnrmSettings
 from tune_cl.cli import FAILED
 
 NOWHERE = "http://127.0.0.1:9"
@@ -53,12 +51,6 @@ def test_a_dataset_of_a_hub_that_cannot_be_reached_is_refused_in_one_line(consol
     why = f"it is not in its cache, and the hub ({NOWHERE}) does not answer"
     assert line == f"error: datasets could not get 'someone/data': {why}"
     assert time.perf_counter() - started < 5
-
-
-def test_paths_and_names_that_need_no_hub_pass(tmp_path: Path) -> None:
-    for model in ("tiny", "./nowhere", str(tmp_path), "/nowhere", "no name of a hub"):
-        hub.require_model(BertSettings(model=model))
-    hub.require_model(KnrmSettings())
 
 
 def test_an_encoder_in_the_cache_is_used_without_a_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

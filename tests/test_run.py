@@ -7,22 +7,19 @@ import os
 import pty
 import select
 import shutil
-import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
 import tune_cl
 from tests.support.builders import tiny_data
-from tests.support.commands import ROOT, UNHURRIED, finish, on_path, rewrite, start
+from tests.support.commands import ROOT, UNHURRIED, on_path, rewrite, start
 from tests.support.kills import interrupt_the_job, kill_the_job, stopped
 from tests.support.terminal import outcomes_of
 from tests.support.tracking_cases import fresh_database
@@ -264,15 +261,6 @@ def confirmations_in_mlflow(workdir: Path, storage: str) -> dict[str, float]:
     return named
 
 
-def test_a_confirmation_has_a_run_a_training_in_mlflow(workdir: Path, confirmed: dict[str, Any]) -> None:
-    values = {
-        f"{one['trial_id']} seed {seed} {one['label']}": value
-        for one in (confirmed["curriculum"], *confirmed["opponents"])
-        for seed, value in zip(confirmed["seeds"], one["values"], strict=True)
-    }
-    assert confirmations_in_mlflow(workdir, "light") == pytest.approx(values) and len(values) == 4
-
-
 def change_data(workdir: Path, storage: str) -> None:
     """Has the journal name other data than there is."""
     rewrite(journal_of(workdir, storage), {state(workdir, storage).data["digest"]: "0" * 64})
@@ -300,18 +288,6 @@ def test_a_search_that_has_ended_is_resumed_and_confirmed_without_its_checkpoint
     assert main(search("light", "resume")) == 2
     last = capfd.readouterr().err.splitlines()[-1]
     assert last.startswith("error: data.source: the data has changed since the search began; ")
-
-
-def test_a_signal_while_ray_starts_is_heard_when_it_has_started(workdir: Path) -> None:
-    """Python handles Ctrl-C by itself, so the signal that a scheduler sends is the harder case."""
-    fresh_database(workdir / "starting")
-    running = begun(workdir, *search("starting"))
-    process = psutil.Process(running.pid)
-    while not any(child.name() == "gcs_server" for child in process.children()):  # the first of Ray's processes
-        assert running.poll() is None, running.communicate()[1]
-        time.sleep(0.05)
-    running.send_signal(signal.SIGTERM)
-    assert_stopped(workdir, "starting", finish(running, status=130))
 
 
 STOPPED_AT_THE_END = """

@@ -35,7 +35,7 @@ def deferred_signals() -> Iterator[list[int]]:
     Defects: an exception in one of Ray's forks is swallowed and leaves the lock of `logging` taken for ever. Ray also
     sets a SIGTERM handler of its own, a silent exit, and its C++ core sets an alarm that aborts the process 3 seconds
     later. Signals are not blocked instead, because Ray's processes would inherit that.
-    Tests: test_a_signal_while_ray_starts_is_heard_when_it_has_started,
+    Tests: test_a_first_signal_is_held_and_a_second_one_heard_at_once,
     test_a_signal_at_the_end_of_rays_start_does_not_abort_the_driver.
     """
     pending: list[int] = []
@@ -112,7 +112,7 @@ def restored_sigterm() -> Iterator[None]:
     """Around `ray.shutdown`: restores the handler of SIGTERM.
 
     Defect: after `ray.shutdown`, SIGTERM ends the process at once.
-    Test: test_what_sigterm_does_outlives_the_end_of_ray.
+    Test: test_a_ray_of_this_machine_is_its_own_and_ends_with_the_session.
     """
     handler = signal.getsignal(signal.SIGTERM)
     try:
