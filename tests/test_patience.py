@@ -5,13 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ray.exceptions import ActorDiedError, ObjectStoreFullError, RayTaskError
-from ray.train._internal.storage import StorageContext
 from safetensors import SafetensorError
 
 from tests.support.faults import failing
@@ -100,29 +98,6 @@ def test_a_trial_saves_when_its_storage_is_back(tmp_path: Path) -> None:
     saved = trial.save(str(tmp_path))
     assert len(trial.calls) == 3
     assert (Path(saved.checkpoint.path) / "done").read_text() == "1"
-
-
-def test_attempts_that_fail_halfway_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither half a checkpoint in the storage nor the state on the node."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "node"))
-    (tmp_path / "node").mkdir()
-    trial, store = Saver({}), StorageContext(str(tmp_path / "storage"), "search", trial_dir_name="trial")
-    trial.calls.extend([1, 1])  # from here on the trial itself does not fail
-    trial._storage, persist, attempts = store, store.persist_current_checkpoint, []
-
-    def halfway(checkpoint: Any) -> Any:
-        saved = persist(checkpoint)
-        attempts.append(1)
-        if len(attempts) <= 2:
-            raise AWAY[1]
-        return saved
-
-    monkeypatch.setattr(store, "persist_current_checkpoint", halfway)
-    trial.train()
-    saved = trial.save()
-    assert [one.name for one in (tmp_path / "storage" / "search" / "trial").iterdir()] == ["checkpoint_000000"]
-    assert (Path(saved.checkpoint.path) / "done").read_text() == "1"
-    assert list((tmp_path / "node").iterdir()) == []
 
 
 def test_checkpoints_at_an_address_are_those_that_ray_names(tmp_path: Path) -> None:

@@ -55,15 +55,8 @@ class ClusterTrainable(tune.Trainable):
             return retry_on_fault(lambda: self._save(checkpoint_dir or scratch))
 
     def _save(self, checkpoint_dir: str) -> _TrainingResult:
-        """One attempt. If it fails, the next one writes to the same folder; Ray would move on to the next folder."""
-        index = self._storage.current_checkpoint_index if self._storage else 0
-        try:
-            with self.saves.timed():
-                return super().save(checkpoint_dir)
-        except Exception:
-            if self._storage:
-                self._storage.current_checkpoint_index = index
-            raise
+        with self.saves.timed():
+            return super().save(checkpoint_dir)
 
 
 class RankerTrainable(ClusterTrainable):

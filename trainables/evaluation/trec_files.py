@@ -40,7 +40,7 @@ def _by_query(path: Path, value: str) -> dict[str, dict[str, Any]]:
     if not path.exists():
         raise DataError(unreadable(path, FileNotFoundError()))
     from trainables.data.judgments import judged, ranked
-    from trainables.data.tables import Reading, repeats_of  # here: pandas takes half a second
+    from trainables.data.tables import Reading  # here: pandas takes half a second
 
     reading = Reading()
     if path.is_file():  # of a pipe the beginning would be gone
@@ -49,14 +49,10 @@ def _by_query(path: Path, value: str) -> dict[str, dict[str, Any]]:
             return _of_json(path, value)
     frame = ranked(path, reading) if value == "score" else judged(path, reading, -MAX_GRADE)
     reading.finish()
-    query, names = frame["qid"].factorize()
-    later, _ = repeats_of(query, frame["docno"].factorize()[0])
-    once = np.ones(len(frame), bool)
-    once[later] = False
-    reading.require(
-        frame, once, "document '{docno}' a second time for query '{qid}'", "keep one row a query and document"
-    )
+    once = ~frame.duplicated(["qid", "docno"])
+    reading.require(frame, once, "document '{docno}' a second time for query '{qid}'", "one row a query and document")
     reading.finish()
+    query, names = frame["qid"].factorize()
     order = np.argsort(query, kind="stable")
     documents, values = frame["docno"].to_numpy(object)[order].tolist(), frame[value].to_numpy()[order].tolist()
     ends = np.bincount(query).cumsum().tolist()
