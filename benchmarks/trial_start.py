@@ -11,6 +11,7 @@ only what a trial must do anew is counted. Ends in an error if a trial fails or 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import time
@@ -22,6 +23,7 @@ from side_by_side import Comparison, tell
 
 from trainables.config.keys import TrainingRun, unflatten, validated
 from trainables.ranker_trainable import RankerTrainable
+from trainables.training.conclusion import RUN
 from trainables.training.prepared import prepare, prepared_key
 from tune_cl.ray.session import ray_session
 
@@ -59,7 +61,7 @@ class Alone(RankerTrainable):
 def search(trainable: Any, run: TrainingRun, trials: int, reuse: bool, folder: str) -> Clock:
     clock = Clock()
     config = {
-        "run": run,
+        RUN: json.dumps(run.model_dump()),
         "checkpoint": None,
         "threads": 1,
         "number": tune.grid_search(list(range(trials))),
