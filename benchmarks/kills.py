@@ -2,11 +2,11 @@
 
     python -m benchmarks.kills [--kills 20] [--seed 0] [--folder FOLDER]
 
-A small search of a space below (so with further seeds of a pair), `confirm` and `effects` run unbroken; then again,
-while one process after another is killed with SIGKILL: the driver with all of its job, a trial, or the raylet. What a
-kill has ended goes on with `resume`, or with the same command. Afterwards both folders must hold the same trials,
-trainings, verdict and effects, and both databases of MLflow the same runs with the same points, but for times. Ends
-with 1 and the differences if they do not. Nothing here depends on how trials are chosen.
+A small search of a space below (so with further seeds of a pair), `confirm` and `effects` run unbroken; then again, as
+often as it takes, while one process after another is killed with SIGKILL: the driver with all of its job, a trial, or
+the raylet. What a kill has ended goes on with `resume`, or with the same command. Afterwards all folders must hold the
+same trials, trainings, verdict and effects, and all databases of MLflow the same runs with the same points, but for
+times. Ends with 1 and the differences if they do not. Nothing here depends on how trials are chosen.
 """
 
 from __future__ import annotations
@@ -43,6 +43,12 @@ CONCURRENT = "search.max_concurrent=1"  # with several at a time, which trials m
 TIMED = ("seconds", "samples_per_second")  # parts of the names of metrics
 OF_THIS_RUN = ("search_id", "key", "cost.", "machine")  # tags
 LONGEST = 600.0  # seconds in which a command ends whose raylet was killed
+
+
+def prepared(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "kills.yaml").write_text(SPACE)
+    return folder
 
 
 def commands(folder: Path) -> list[list[str]]:
@@ -100,31 +106,27 @@ def kill(running: subprocess.Popen[str], kind: str) -> bool:
     return bool(processes)
 
 
-def broken(folder: Path, kills: int, seconds: list[float], rng: random.Random) -> list[str]:
-    """Runs the commands with kills spread over them; returns what was killed when. Each round kills one process at a
-    uniform moment of the unbroken command's time; the last rounds of a command run it to its end."""
-    done: list[str] = []
-    shares = [round(kills * share / sum(seconds)) for share in seconds]
-    shares[0] += kills - sum(shares)
-    for command, longest, share in zip(commands(folder), seconds, shares, strict=True):
-        running = start(folder, command)
-        while share:
-            wait, kind = rng.uniform(0.0, longest), rng.choice(["driver", "trial", "raylet"])
-            until = time.monotonic() + wait
+def broken(folder: Path, kills: int, seconds: list[float], rng: random.Random) -> int:
+    """Runs the commands, and kills one process after another at uniform moments of half of a command's unbroken time;
+    returns how many kills there were, at most `kills`. What a kill has ended begins again."""
+    done = 0
+    for command, longest in zip(commands(folder), seconds, strict=True):
+        running, killed = start(folder, command), False
+        while True:
+            until = time.monotonic() + (rng.uniform(0.0, longest / 2) if done < kills else LONGEST)
             while time.monotonic() < until and running.poll() is None:
                 time.sleep(0.02)
-            if running.poll() is None and kill(running, kind):
-                share -= 1
-                done.append(f"{command[0]}: {kind} after {wait:.1f} s")
-                print(done[-1], flush=True)
+            if running.poll() == 0:
+                break
             if running.poll() is not None:
-                if running.returncode == 0 and share:  # done before its kills: one more, on a command that has its end
-                    done.append(f"{command[0]}: had ended, {share} kills left out")
-                    print(done[-1], flush=True)
-                    break
-                running = start(folder, command)
-        if running.wait():
-            finished(folder, command)
+                if not killed:
+                    raise SystemExit(f"error: {' '.join(command)} failed by itself; see {folder / 'log.txt'}")
+                running, killed = start(folder, command), False
+                continue
+            kind = rng.choice(["driver", "trial", "raylet"])
+            if done < kills and kill(running, kind):
+                done, killed = done + 1, True
+                print(f"{done}: {command[0]}, {kind}", flush=True)
     return done
 
 
@@ -188,15 +190,15 @@ def main() -> int:
     parser.add_argument("--folder", type=Path)
     options = parser.parse_args()
     top = options.folder or Path(mkdtemp(prefix="kills-"))
-    folders = [top / "unbroken", top / "broken"]
-    for folder in folders:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "kills.yaml").write_text(SPACE)
-    seconds = [finished(folders[0], command) for command in commands(folders[0])]
+    whole, rng, left, lines = prepared(top / "unbroken"), random.Random(options.seed), options.kills, list[str]()
+    seconds = [finished(whole, command) for command in commands(whole)]
     print(f"unbroken: {', '.join(f'{one:.0f} s' for one in seconds)}; in {top}", flush=True)
-    done = broken(folders[1], options.kills, seconds, random.Random(options.seed))
-    lines = differences(*map(results, folders), "results") + differences(*map(in_mlflow, folders), "MLflow")
-    print(f"{len(done)} entries of kills; {len(lines)} differences", *lines, sep="\n")
+    while left > 0 and not lines:
+        folder = prepared(top / f"broken-{left}")
+        left -= broken(folder, left, seconds, rng)
+        lines += differences(results(whole), results(folder), "results")
+        lines += differences(in_mlflow(whole), in_mlflow(folder), "MLflow")
+    print(f"{options.kills - left} kills, {len(lines)} differences", *lines, sep="\n")
     return 1 if lines else 0
 
 
