@@ -8,7 +8,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import cast
 
 import yaml
 
@@ -18,7 +17,8 @@ from trainables.core.prose import say
 from trainables.data import form_of
 from tune_cl.experiment.experiment import Experiment, base_ranker
 from tune_cl.experiment.load import to_yaml
-from tune_cl.history.events import LabelFreeEvent, SearchEvent
+from tune_cl.experiment.readers import teachers_of
+from tune_cl.history.events import ArmPlanned, SearchEvent
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import TRIALS, SearchFolder, name_exists, named_when_stopped, stops
 from tune_cl.history.state import SearchState, experiment_of, replay
@@ -152,9 +152,6 @@ def _run(
     journal.append({"event": "session", "number": before.sessions + 1, "time": time.time()})
     artifacts = inputs.artifacts(search_folder.folder / TRIALS)
     limits = experiment.search
-    if not before.label_free:
-        label_free = inputs.label_free("dev")
-        journal.append(cast(LabelFreeEvent, {"event": "label_free", **label_free, "time": time.time()}))
     with ray_session(address):
         track()
         trials, iterations = phases_of(experiment).trials, experiment.base.run.training.max_iterations
@@ -162,7 +159,14 @@ def _run(
             concurrency = Concurrency.of(experiment, address, progress.say)
             search = SearchDriver(experiment, journal, concurrency(), artifacts, progress.update)
             place = search_folder.checkpoints, f"session-{search.state.sessions}"
-            run_trials(search, inputs.by_key, limits.resources, *place, concurrency, callbacks)
+
+            def rank_without_labels() -> None:
+                if not before.label_free:
+                    search.record({"event": "label_free", **inputs.label_free("dev")})
+
+            run_trials(
+                search, inputs.by_key, limits.resources, *place, concurrency, callbacks, beside=rank_without_labels
+            )
     _close(search, artifacts)
     return search.state
 

@@ -4,6 +4,7 @@ on; here it stands behind Ray's Searcher, Stopper, TrialScheduler and Callback."
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ from tune_cl.search.trials import FINISHED, Plan, Trials
 
 CHECKPOINTS_PER_TRIAL = 2  # if the last one is damaged, the trial resumes from the one before it
 RETRIES = 3  # of a trial whose process or node died
+STARTING = 0.5  # seconds after which Ray is at the start of its first process, which takes seconds
 Callbacks = Sequence[tune.Callback]
 log = logging.getLogger(__name__)
 
@@ -39,6 +41,7 @@ class Session:
     names      our name of each of Ray's trials: one that goes on after a pause is a new trial to Ray
     saved      addresses of the checkpoints that are kept of each trial, oldest first, those of earlier sessions too
     deletions  a thread that deletes checkpoints: Ray's loop would wait for the storage
+    beside     work of the driver's own, done once, while the first process starts
     error      what the search ends with, at the end of Ray's step
     """
 
@@ -46,11 +49,13 @@ class Session:
     concurrency: Callable[[], int]
     storage: str
     deletions: Executor
+    beside: Callable[[], None] | None = None
     names: dict[str, str] = field(default_factory=dict)
     saved: dict[str, list[str]] = field(default_factory=dict)
     error: Exception | None = None
 
     def __post_init__(self) -> None:
+        self.began = time.monotonic()
         """A copied search names the checkpoints of the original, which are not ours to delete."""
         root = self.storage.partition("?")[0]
         for name, addresses in self.trials.recorded().items():
@@ -68,6 +73,11 @@ class Session:
         """Deletes the checkpoints of ended trials that nothing reads any more."""
         for name in self.trials.unneeded():
             self.delete(self.saved.pop(name, ()))
+
+    def work_beside(self) -> None:
+        work, self.beside = self.beside, None
+        if work:
+            work()
 
     def delete(self, addresses: Iterable[str]) -> None:
         for address in addresses:
@@ -209,6 +219,8 @@ class Recorder(Part, tune.Callback):
         if self.session.error:
             raise self.session.error
         self.session.delete_unneeded()
+        if time.monotonic() - self.session.began > STARTING:
+            self.session.work_beside()
 
 
 def _end_if_machine_failed(trial: Any) -> None:
@@ -231,16 +243,19 @@ def run_trials(
     name: str,
     concurrency: Callable[[], int],
     callbacks: Callbacks = (),
+    beside: Callable[[], None] | None = None,
 ) -> None:
     """Runs trials until there are no more, or raises what stopped it.
 
-    `storage`: folder or address for Ray's files and checkpoints, below `name`; `concurrency`: gives the number of
-    trials that may run, or wait for a node, now; `callbacks`: the user's.
+    storage      folder or address for Ray's files and checkpoints, below `name`
+    concurrency  gives the number of trials that may run, or wait for a node, now
+    callbacks    the user's
+    beside       work that is done while the first trial starts
     """
     withhold_aws_keys()
     trainable = tune.with_parameters(RankerTrainable, prepared=dict(prepared))
     with ThreadPoolExecutor(1, "deletions") as deletions, own_retries():
-        session = Session(trials, concurrency, storage, deletions)
+        session = Session(trials, concurrency, storage, deletions, beside)
         tune.Tuner(
             tune.with_resources(trainable, {"cpu": resources.cpu, "gpu": resources.gpu}),
             tune_config=tune.TuneConfig(
@@ -261,4 +276,5 @@ def run_trials(
                 verbose=0,
             ),
         ).fit()
+        session.work_beside()
         session.delete_unneeded()
