@@ -53,9 +53,9 @@ class Session:
     names: dict[str, str] = field(default_factory=dict)
     saved: dict[str, list[str]] = field(default_factory=dict)
     error: Exception | None = None
+    began: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
-        self.began = time.monotonic()
         """A copied search names the checkpoints of the original, which are not ours to delete."""
         root = self.storage.partition("?")[0]
         for name, addresses in self.trials.recorded().items():
@@ -75,6 +75,7 @@ class Session:
             self.delete(self.saved.pop(name, ()))
 
     def work_beside(self) -> None:
+        """Does what is to be done beside the start of the first process, unless it is done."""
         work, self.beside = self.beside, None
         if work:
             work()
