@@ -75,7 +75,7 @@ def test_a_ray_of_this_machine_is_its_own_and_ends_with_the_session(
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
     monkeypatch.setenv("RAY_DEDUP_LOGS", "1")
     monkeypatch.delenv("TUNE_GLOBAL_CHECKPOINT_S", raising=False)
-    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    monkeypatch.setattr(module, "usable_cpus", lambda: 3)
     monkeypatch.setattr(module.torch.cuda, "device_count", lambda: 2)
     with ray_session(None):
         resources = ray.cluster_resources()
