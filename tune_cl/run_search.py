@@ -165,7 +165,7 @@ def _run(
                     search.record({"event": "label_free", **inputs.label_free("dev")})
 
             run_trials(
-                search, inputs.by_key, limits.resources, *place, concurrency, callbacks, beside=rank_without_labels
+                search, inputs.by_key, limits.resources, *place, concurrency, callbacks, afterwards=rank_without_labels
             )
     _close(search, artifacts)
     return search.state

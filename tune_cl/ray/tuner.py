@@ -4,7 +4,6 @@ on; here it stands behind Ray's Searcher, Stopper, TrialScheduler and Callback."
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -29,7 +28,6 @@ from tune_cl.search.trials import FINISHED, Plan, Trials
 
 CHECKPOINTS_PER_TRIAL = 2  # if the last one is damaged, the trial resumes from the one before it
 RETRIES = 3  # of a trial whose process or node died
-STARTING = 0.5  # seconds after which Ray is at the start of its first process, which takes seconds
 Callbacks = Sequence[tune.Callback]
 log = logging.getLogger(__name__)
 
@@ -38,22 +36,23 @@ log = logging.getLogger(__name__)
 class Session:
     """What the parts below share.
 
-    names      our name of each of Ray's trials: one that goes on after a pause is a new trial to Ray
-    saved      addresses of the checkpoints that are kept of each trial, oldest first, those of earlier sessions too
-    deletions  a thread that deletes checkpoints: Ray's loop would wait for the storage
-    beside     work of the driver's own, done once, while the first process starts
-    error      what the search ends with, at the end of Ray's step
+    names       our name of each of Ray's trials: one that goes on after a pause is a new trial to Ray
+    saved       addresses of the checkpoints that are kept of each trial, oldest first, those of earlier sessions too
+    deletions   a thread that deletes checkpoints: Ray's loop would wait for the storage
+    afterwards  work of the driver's own that waits until the first result is there
+    reported    whether there was a result
+    error       what the search ends with, at the end of Ray's step
     """
 
     trials: Trials
     concurrency: Callable[[], int]
     storage: str
     deletions: Executor
-    beside: Callable[[], None] | None = None
+    afterwards: Callable[[], None] | None = None
     names: dict[str, str] = field(default_factory=dict)
     saved: dict[str, list[str]] = field(default_factory=dict)
+    reported: bool = False
     error: Exception | None = None
-    began: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
         """A copied search names the checkpoints of the original, which are not ours to delete."""
@@ -74,9 +73,8 @@ class Session:
         for name in self.trials.unneeded():
             self.delete(self.saved.pop(name, ()))
 
-    def work_beside(self) -> None:
-        """Does what is to be done beside the start of the first process, unless it is done."""
-        work, self.beside = self.beside, None
+    def work_afterwards(self) -> None:
+        work, self.afterwards = self.afterwards, None
         if work:
             work()
 
@@ -154,6 +152,7 @@ class Decisions(Part, tune.Stopper):
     @ends_search
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         trials, name = self.session.trials, self.session.names[trial_id]
+        self.session.reported = True
         goes_on = trials.result(name, result)
         if "machine" in result:
             trials.machine(name, result["machine"])
@@ -220,8 +219,8 @@ class Recorder(Part, tune.Callback):
         if self.session.error:
             raise self.session.error
         self.session.delete_unneeded()
-        if time.monotonic() - self.session.began > STARTING:
-            self.session.work_beside()
+        if self.session.reported:
+            self.session.work_afterwards()
 
 
 def _end_if_machine_failed(trial: Any) -> None:
@@ -244,19 +243,19 @@ def run_trials(
     name: str,
     concurrency: Callable[[], int],
     callbacks: Callbacks = (),
-    beside: Callable[[], None] | None = None,
+    afterwards: Callable[[], None] | None = None,
 ) -> None:
     """Runs trials until there are no more, or raises what stopped it.
 
     storage      folder or address for Ray's files and checkpoints, below `name`
     concurrency  gives the number of trials that may run, or wait for a node, now
     callbacks    the user's
-    beside       work that is done while the first trial starts
+    afterwards   work that is done once the first result is there
     """
     withhold_aws_keys()
     trainable = tune.with_parameters(RankerTrainable, prepared=dict(prepared))
     with ThreadPoolExecutor(1, "deletions") as deletions, own_retries():
-        session = Session(trials, concurrency, storage, deletions, beside)
+        session = Session(trials, concurrency, storage, deletions, afterwards)
         tune.Tuner(
             tune.with_resources(trainable, {"cpu": resources.cpu, "gpu": resources.gpu}),
             tune_config=tune.TuneConfig(
@@ -277,5 +276,5 @@ def run_trials(
                 verbose=0,
             ),
         ).fit()
-        session.work_beside()
+        session.work_afterwards()
         session.delete_unneeded()
