@@ -17,8 +17,7 @@ from trainables.core.prose import say
 from trainables.data import form_of
 from tune_cl.experiment.experiment import Experiment, base_ranker
 from tune_cl.experiment.load import to_yaml
-from tune_cl.experiment.readers import teachers_of
-from tune_cl.history.events import ArmPlanned, SearchEvent
+from tune_cl.history.events import SearchEvent
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import TRIALS, SearchFolder, name_exists, named_when_stopped, stops
 from tune_cl.history.state import SearchState, experiment_of, replay

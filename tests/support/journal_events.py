@@ -8,6 +8,7 @@ from typing import Any
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import to_yaml
 from tune_cl.history.events import Event
+from tune_cl.search.phases import planned_arms
 
 ARMS: dict[str, Any] = {  # what a search tells of its arms
     "opened": [],
@@ -25,16 +26,11 @@ SEARCH: Event = {
 
 def search_event(experiment: Experiment, storage: Path, name: str = "toy", **other: Any) -> Any:
     """The first event of a search over an experiment."""
-    arms = experiment.arms
-    planned = {arm: {"trials": plan.trials, "opened": [*plan.opened]} for arm, plan in arms.plans.items()}
-    told = {"arms": planned, "compares": arms.compares, "opened": [*experiment.space.parameters]}
+    compares, opened = experiment.arms.compares, [*experiment.space.parameters]
+    told = {"arms": planned_arms(experiment), "compares": compares, "opened": opened}
     made = {"name": name, "space": "toy", "data": {"name": "none", "digest": ""}, "storage": str(storage), "seed": 0}
-    made |= {
-        "ranker": "conv_knrm",
-        "rankers": ["conv_knrm"],
-        "metric": experiment.base.run.metric,
-        "yaml": to_yaml(experiment),
-    }
+    made |= {"ranker": "conv_knrm", "rankers": ["conv_knrm"], "yaml": to_yaml(experiment)}
+    made["metric"] = experiment.base.run.metric
     return SEARCH | made | told | {"time": 0.0} | other
 
 

@@ -21,7 +21,6 @@ from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.results import Arm, Candidate, Configuration, LabelFree, Verdict
 from tune_cl.search.driver import trial_id
-from tune_cl.search.phases import planned_arms
 from tune_cl.verdict.files import verdict_file
 
 QUERIES = 12
