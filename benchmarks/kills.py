@@ -2,7 +2,7 @@
 
     python -m benchmarks.kills [--kills 20] [--seed 0] [--folder FOLDER]
 
-A small search of a space below (so with further seeds of a pair), `confirm` and `effects` run unbroken; then again, as
+A small search of the space below (large enough to have further seeds), `confirm` and `effects` run unbroken; then again, as
 often as it takes, while one process after another is killed with SIGKILL: the driver with all of its job, a trial, or
 the raylet. What a kill has ended goes on with `resume`, or with the same command. Afterwards all folders must hold the
 same trials, trainings, verdict and effects, and all databases of MLflow the same runs with the same points, but for
@@ -19,6 +19,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from tempfile import mkdtemp
@@ -37,7 +38,7 @@ curriculum:
   pacing: {choice: [root, linear]}
   T: {uniform: [0.3, 0.7]}
 training: {lr: {loguniform: [0.0005, 0.005]}, batch_size: 8, batches_per_iteration: 8, max_iterations: 6}
-search: {trials: 6, scheduler: asha, reduction_factor: 2, further_seeds: 2}
+search: {trials: 9, scheduler: asha, reduction_factor: 2}
 """
 CONCURRENT = "search.max_concurrent=1"  # with several at a time, which trials meet at a rung depends on their speed
 TIMED = ("seconds", "samples_per_second")  # parts of the names of metrics
@@ -133,7 +134,8 @@ def broken(folder: Path, kills: int, seconds: list[float], rng: random.Random) -
 def results(folder: Path) -> dict[str, Any]:
     """Trials, trainings and verdicts by the journal, and the effects, without times."""
     found: dict[str, Any] = {}
-    for event in read_events(folder / "runs" / "kills" / FILE):
+    events: Iterator[Any] = read_events(folder / "runs" / "kills" / FILE)
+    for event in events:
         kind = event["event"]
         if kind == "trial":
             found[event["trial"]] = [event["params"], {}, None]

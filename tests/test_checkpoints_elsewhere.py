@@ -32,7 +32,8 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     server = ThreadedMotoServer("127.0.0.1", 0)
     server.start()
     _, port = server.get_host_and_port()
-    made = boto3.resource("s3", endpoint_url=f"http://127.0.0.1:{port}").create_bucket(Bucket="runs")
+    s3: Any = boto3.resource("s3", endpoint_url=f"http://127.0.0.1:{port}")
+    made = s3.create_bucket(Bucket="runs")
     made.address = lambda folder: f"s3://runs/{folder}?scheme=http&endpoint_override=127.0.0.1:{port}"
     yield made
     server.stop()
