@@ -2,11 +2,11 @@
 
     python -m benchmarks.kills [--kills 20] [--seed 0] [--folder FOLDER]
 
-A small search of the space below (large enough to have further seeds), `confirm` and `effects` run unbroken; then again, as
-often as it takes, while one process after another is killed with SIGKILL: the driver with all of its job, a trial, or
-the raylet. What a kill has ended goes on with `resume`, or with the same command. Afterwards all folders must hold the
-same trials, trainings, verdict and effects, and all databases of MLflow the same runs with the same points, but for
-times. Ends with 1 and the differences if they do not. Nothing here depends on how trials are chosen.
+A small search of the space below (large enough to have further seeds), `confirm` and `effects` run unbroken; then
+again, as often as it takes, while one process after another is killed with SIGKILL: the driver with all of its job, a
+trial, or the raylet. What a kill has ended goes on with `resume`, or with the same command. Afterwards all folders must
+hold the same trials, trainings, verdict and effects, and all databases of MLflow the same runs with the same points,
+but for times. Ends with 1 and the differences if they do not. Nothing here depends on how trials are chosen.
 """
 
 from __future__ import annotations
