@@ -92,6 +92,9 @@ BAD: dict[str, tuple[str | bytes, list[str], list[str]]] = {  # PLACE: WORDS tha
         "curriculum.pacing: {choice: [none, root]}\nranker.name: lambdamart\n", [], ["curriculum.pacing: lambdamart"]),
     "a scheduler that pauses no trial": (
         "quickstart", ["search.promotion=true", "search.scheduler=none"], ["search.promotion: none asha"]),
+    "what a twin makes of the baseline": (
+        "ranker: bi_encoder\ntraining.loss: [softmax, pairwise]\nbaseline.training.in_batch_negatives: true\n", [],
+        ["training.in_batch_negatives: pairwise"]),
     "nothing reserved": ("quickstart", ["search.resources.cpu=0"], ["search.resources.cpu: nothing"]),
     "ranges that their keys do not take": (
         "curriculum.T: {uniform: [0.5, 1.5]}\ntraining.batch_size: {uniform: [1, 8]}\nmetric: {choice: [map]}\n", [],

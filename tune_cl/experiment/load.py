@@ -20,7 +20,7 @@ from trainables.core.randomness import generator
 from trainables.core.validation import active_values, problems_of, with_needs
 from trainables.data import require_source, task_of
 from trainables.rankers import RANKERS
-from tune_cl.experiment.experiment import Experiment, TrialConfig, base_ranker, plain_point
+from tune_cl.experiment.experiment import Experiment, TrialConfig, base_ranker, plain_point, twin_point
 from tune_cl.experiment.known_points import published_points
 from tune_cl.experiment.search_keys import SEARCH_KEYS, SEARCH_NEEDS, SearchConfig
 from tune_cl.experiment.tree import OFF, Parts, Tree, baseline_of, checked_tree, flat_keys, named_rankers, parts_of
@@ -206,9 +206,10 @@ def search_config(keys: Flat, problems: list[Problem]) -> SearchConfig:
 
 
 def require_fitting(experiment: Experiment) -> None:
-    """Raises ConfigError where values do not go together, or with the data's task: of the baseline and of draws."""
-    draws = (generator(0, "check", draw) for draw in range(CHECKED_DRAWS))
-    points = [plain_point(experiment, {}), *(experiment.space.sample(draw) for draw in draws)]
+    """Raises ConfigError where values do not go together, or with the data's task: of the baseline, of draws and, where
+    the baseline says more than that there is no curriculum, of their twins."""
+    draws = [experiment.space.sample(generator(0, "check", draw)) for draw in range(CHECKED_DRAWS)]
+    points = [plain_point(experiment, {}), *draws]
     task = cache(task_of)  # which asks every reader about a folder
     problems: list[Problem] = []
     for point in points:
@@ -216,6 +217,10 @@ def require_fitting(experiment: Experiment) -> None:
             run = experiment.config(point).run
             if isinstance(run, TrainingRun):
                 require_fit(run, task(run.data.source))
+    if not problems and experiment.baseline != OFF:
+        for point in draws:
+            with gathering(problems):
+                experiment.config(twin_point(experiment, point))
     if problems:
         raise ConfigError(dict.fromkeys(problems))
 
