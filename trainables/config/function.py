@@ -40,8 +40,8 @@ class Objective:
 
     @property
     def option(self) -> str:
-        """What a user types to name it."""
-        return option_of(self.record)
+        """What a user types after OPTION to name it."""
+        return f"{self.file or 'FILE.py'}:{self.name.rpartition('.')[2]}"
 
     def required(self) -> Function:
         """The function. Raises ConfigError if only its record was read."""
@@ -55,18 +55,13 @@ class Objective:
         return sys.modules.get(_definition(self.function).__module__)
 
 
-def option_of(record: Mapping[str, str | None] | None) -> str:
-    """What a user types after OPTION to name a recorded function; empty without one."""
-    return f"{record['file'] or 'FILE.py'}:{str(record['name']).rpartition('.')[2]}" if record else ""
-
-
 def missing(objective: Objective) -> Problem:
     """The problem of a search by a function that is not at hand."""
     right = f"objective={objective.name} in Python, or {OPTION} {objective.option}"
     return Problem("objective", f"the search trains by the function {objective.name}, which is not given", right)
 
 
-def recorded(document: Mapping[str, Any]) -> Objective:
+def objective_of_record(document: Mapping[str, Any]) -> Objective:
     """The inverse of `Objective.record`; raises ConfigError for another document."""
     if not isinstance(document, Mapping) or "name" not in document:
         right = f"no such key in a file: {OPTION} FILE.py:FUNCTION gives the function"
@@ -129,8 +124,8 @@ def load_objective(text: str) -> Objective:
 def _module(path: Path) -> ModuleType:
     """The module of a file. As for a script, its folder is searched for what it imports."""
     name = f"objective_{path.stem}"  # not the name of a module that is imported
-    spec = spec_from_file_location(name, path) if path.is_file() else None
-    if spec is None or spec.loader is None:
+    spec = spec_from_file_location(name, path)
+    if spec is None or spec.loader is None or not path.is_file():
         raise ConfigError(Problem(OPTION, f"there is no Python file {path}", "FILE.py:FUNCTION"))
     folder = str(path.parent)
     if folder not in sys.path:

@@ -90,9 +90,8 @@ def ranker_at(location: str) -> BeforeValidator:
         try:
             return ranker_settings(keys)
         except ConfigError as error:
-            places = [location + problem.location.removeprefix("ranker") for problem in error.problems]
-            problems = zip(places, error.problems, strict=True)
-            raise refusal(*(Problem(place, problem.wrong, problem.right) for place, problem in problems)) from None
+            wrong, right = error.problems[0].wrong, error.problems[0].right
+            raise refusal(Problem(f"{location}.name", wrong, right)) from None
         except ValidationError as error:
             fields = dotted_keys(RANKERS[keys["name"]].settings, f"{location}.")
             raise refusal(*problems_of(error, fields, f"{location}.")) from None

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from trainables.config.function import Objective, missing, recorded, same
+from trainables.config.function import Objective, missing, objective_of_record, same
 from trainables.config.keys import NEEDS, TrainingRun, unflatten, without_effect
 from trainables.config.objective import OBJECTIVE
 from trainables.config.task_fit import require_fit, require_usable
@@ -147,7 +147,7 @@ def from_yaml(text: str, objective: Objective | None = None) -> Experiment:
     tree = parse_yaml(text, "search space")
     if not isinstance(tree, Mapping) or not isinstance(tree.get("name"), str):
         raise ConfigError(Problem("search space", "is not that of a search", "the YAML that tune-cl recorded"))
-    record = recorded(tree[OBJECTIVE]) if OBJECTIVE in tree else None
+    record = objective_of_record(tree[OBJECTIVE]) if OBJECTIVE in tree else None
     if objective and not record:
         wrong = f"the search trains rankers of ours, and not by {objective.name}"
         raise ConfigError(Problem(OBJECTIVE, wrong, "left out"))
@@ -173,7 +173,7 @@ def build(
     problems = list(doubts)
     file_keys, line_keys = parts_of(file, problems), parts_of(given, problems)
     if OBJECTIVE in file and objective is None:
-        problems.append(missing(recorded(file[OBJECTIVE])))
+        problems.append(missing(objective_of_record(file[OBJECTIVE])))
     tree = checked_tree(file_keys.keys, line_keys.keys, objective.name if objective else None, problems)
     search = search_config(file_keys.search | line_keys.search, problems)
     baseline = baseline_of(tree, file_keys.baseline | line_keys.baseline, problems)

@@ -11,7 +11,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from trainables.config.function import option_of
+from trainables.config.function import objective_of_record
 from trainables.config.objective import OBJECTIVE
 from trainables.core.cache import ROOT, cache_root
 from trainables.core.errors import ConfigError, Interrupted, Problem, WorkFailed, nearest
@@ -191,7 +191,9 @@ def existing_search_folder(storage: str, name: str, tracking_uri: str | None = N
     first = first_event(search_folder.journal)
     recorded = moved(first["tracking_uri"], first["storage"], search_folder.storage)
     uri = resolve_tracking_uri(search_folder.storage, tracking_uri, recorded)
-    objective, elsewhere = option_of(first.get(OBJECTIVE)), first.get("checkpoints", "")
+    record = first.get(OBJECTIVE)
+    objective = objective_of_record(record).option if record else ""
+    elsewhere = first.get("checkpoints", "")
     return replace(search_folder, tracking_uri=uri, objective=objective, elsewhere=elsewhere)
 
 
