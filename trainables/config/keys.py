@@ -482,23 +482,18 @@ class EvaluationConfig(Section):
 DEFAULT_RANKER = "conv_knrm"
 
 
-def metric_name(value: Any) -> Any:
-    """Our name of a metric that is written as in ir_measures. A level in the name would stand beside another one, in
-    evaluation.relevance_level, so it is refused."""
-    if isinstance(value, str) and "(rel=" in value:
-        raise ValueError(f"'{value}' sets a relevance level; {LEVEL_ELSEWHERE}")
-    return our_name(value) if isinstance(value, str) else value
-
-
-def known_metric(value: str) -> str:
-    """Lets a measure through whose values lie between 0 and 1."""
+def known_metric(name: str) -> str:
+    """Our name of a measure, also of one written as in ir_measures, whose values lie between 0 and 1. A level in the
+    name would stand beside another one, in evaluation.relevance_level, so it is refused."""
+    if "(rel=" in name:
+        raise ValueError(f"'{name}' sets a relevance level; {LEVEL_ELSEWHERE}")
     try:
-        measure = parse_measures([value])[value]
+        measure = parse_measures([our_name(name)])[our_name(name)]
     except ConfigError as error:
         raise ValueError(f"{error.problems[0].wrong}; {error.problems[0].right}") from None
     if not measure.is_share:
-        raise ValueError(f"'{value}' is not a fraction between 0 and 1; {METRIC_FORMS}")
-    return value
+        raise ValueError(f"'{name}' is not a fraction between 0 and 1; {METRIC_FORMS}")
+    return our_name(name)
 
 
 MEASURES = OneOf(known_metric, METRICS, "another measure of trec_eval or ir_measures (ndcg@5, recall@100)")
@@ -514,7 +509,7 @@ class TrainingRun(Section):
     curriculum: CurriculumConfig = CurriculumConfig()
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
-    metric: Annotated[str, BeforeValidator(metric_name), MEASURES] = Field(
+    metric: Annotated[str, MEASURES] = Field(
         default="map", description="what trials are compared by on dev; on pairs to classify it is accuracy"
     )
     seed: int = Field(default=0, ge=0, description="of a training, and of what a search draws")
