@@ -30,7 +30,7 @@ SUBSETS = (("none", "mse"), ("label_extremes", None), ("relevant_count", None), 
 )
 def test_trainings_are_those_of_the_papers(space: str, training: dict[str, Any]) -> None:
     """Penha & Hauff 2020, section 4 and scripts; MacAvaney et al. 2020; Ferro et al. 2018: 500 trees of 64 leaves."""
-    run = load_experiment(space).base.run
+    run: Any = load_experiment(space).base.run
     assert run.training.model_copy(update=training) == run.training
     if training is PENHA:
         assert (run.curriculum.delta, run.curriculum.T, run.ranker.model) == (0.33, 0.9, "bert-base-uncased")
