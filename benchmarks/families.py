@@ -38,7 +38,7 @@ from tokenizers import Tokenizer
 
 from trainables.data import load_data
 from trainables.data.settings import DataConfig
-from trainables.rankers.encoders import train_wordpiece, training_texts
+from trainables.rankers.wordpiece import train_wordpiece, training_texts
 
 WORDS, WIDTH, LAYERS, HEADS = 8000, 256, 4, 4
 SIZES: dict[str, Any] = {
@@ -92,7 +92,7 @@ def llama(tokenizer: Tokenizer, folder: Path) -> None:
 
 def reranker(data: str, folder: Path, steps: int, device: torch.device, repeats: int) -> tuple[list[list[float]], str]:
     """Seconds of our turns and of the peer's, and in what respect their work differed."""
-    ranker = {"ranker.name": "decoder", "ranker.model": str(folder)}
+    ranker = {"ranker.name": "bert", "ranker.model": str(folder), "ranker.head": "pretrained"}
     source = bert_training.our_training(data, None, steps, "fp32", device, ranker)
     with TemporaryDirectory() as place:
         peer = bert_training.theirs(False, Path(place), device, str(folder))

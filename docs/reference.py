@@ -287,13 +287,16 @@ def _shared() -> Mapping[tuple[str, str], list[str]]:
 def models() -> str:
     """What each ranker makes of each kind of model: a row for those of which they make the same."""
     sys.path.insert(0, str(ROOT))
-    from tests.support.zoo_table import EQUAL, NEW, OWN, RANKERS, TABLE
+    from tests.support.zoo import MAKERS
+    from tests.support.zoo_table import RANKERS, REFUSED
 
-    same: dict[tuple[str, ...], list[str]] = {}
-    for kind, cells in TABLE.items():
-        same.setdefault(cells, []).append(kind)
-    words = {cell: cell if cell in (EQUAL, NEW, OWN) else f"refused: {cell}" for cells in same for cell in cells}
-    rows = (["; ".join(kinds), *(words[cell] for cell in cells)] for cells, kinds in same.items())
+    same: dict[tuple[str | None, ...], list[str]] = {}
+    for kind in MAKERS:
+        same.setdefault(REFUSED.get(kind, (None, None)), []).append(kind)
+    rows = [
+        ["; ".join(kinds), *(f"refused: {words}" if words else "equal" for words in cells)]
+        for cells, kinds in same.items()
+    ]
     return table(["model", *(f"`{ranker}`" for ranker in RANKERS)], rows)
 
 

@@ -1,8 +1,10 @@
-"""Encoders of all kinds under the bert ranker: each scores as its plain model does. tests/test_classifier_folder.py has
-pairs as their tokenizers lay them out, tests/test_zoo.py padding and batches."""
+"""Encoders of all kinds under the bert ranker: each scores as its plain model does, and so does its saved folder in
+sentence-transformers. tests/test_zoo.py has padding and batches."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,15 +13,21 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 
 from tests.support.builders import tiny_data
 from tests.support.encoder_folders import KINDS, POSITIONS, save_encoder
-from trainables.core.errors import ConfigError
+from tests.support.faults import flip_the_last_bit
+from tests.support.zoo import classifier
+from trainables.config.keys import TrainingRun
+from trainables.core.errors import ConfigError, DataError
 from trainables.rankers import load_ranker, ranker_settings
 from trainables.rankers.bert import BertModule
 from trainables.rankers.fast.packing import CLS_ALONE, PACKED
 from trainables.rankers.ranker import TextSide, Tokens
 from trainables.rankers.settings import RankerSettings
+from trainables.training.factory import load_saved
+from trainables.training.saved_ranker import load_ranker_folder, write_ranker
 
 BERT = load_ranker("bert")
 MAX_LENGTH = 32
@@ -60,7 +68,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def test_scores_and_gradients_are_those_of_the_plain_model(folder: Folder) -> None:
     module = folder.build(dropout=0.0).double().eval()
     plain = transformers.AutoModel.from_pretrained(folder.path, dtype=torch.float64).eval()
-    expected = module.score(plain(**module.padded(*folder.rows)).last_hidden_state[:, 0])
+    expected = module.score(plain(**module.padded(*folder.rows)).last_hidden_state[:, 0])[:, 0]
     found = module(**module.collate(*folder.rows))
     torch.testing.assert_close(found, expected)
     weight = torch.linspace(-1, 1, len(QUERIES), dtype=torch.float64)
@@ -76,9 +84,13 @@ def test_the_last_layer_computes_cls_alone_where_it_can(folder: Folder) -> None:
     module = folder.build().eval()
     inputs = module.collate(*folder.rows)
     places = inputs.pop("packed_index", None)
-    found = module.encoder(**inputs).last_hidden_state.shape[:2]
     assert module.packs is (places is not None) is (folder.kind in PACKED)
-    assert found == ((1, len(QUERIES)) if folder.kind in CLS_ALONE else inputs["input_ids"].shape)
+    if folder.kind in CLS_ALONE:
+        shapes: list[torch.Size] = []
+        output = module.encoder.get_submodule("encoder.layer.1.output")
+        output.register_forward_hook(lambda _, __, states: shapes.append(states.shape))
+        module(**inputs, packed_index=places)
+        assert shapes == [(1, len(QUERIES), 32)]
 
 
 def test_bf16_changes_scores_little(folder: Folder) -> None:
@@ -92,20 +104,10 @@ def test_bf16_changes_scores_little(folder: Folder) -> None:
     torch.testing.assert_close(rounded, exact, rtol=0, atol=0.02)
 
 
-@pytest.mark.parametrize("head", ["cls", "classification"])
-def test_it_is_restored_without_its_folder(head: str, folder: Folder) -> None:
-    module = folder.build(head=head).eval()
-    settings = folder.settings.model_copy(update={"model": "gone", "head": head})
-    restored = BERT.restore(folder.text.files, settings, MAX_LENGTH).eval()
-    restored.load_state_dict(module.state_dict())
-    inputs = module.collate(*folder.rows)
-    assert torch.equal(module(**inputs), restored(**inputs))
-
-
 def test_the_pooler_is_the_checkpoints_where_it_has_one(folder: Folder) -> None:
     module = folder.build(head="classification")
     plain = getattr(transformers.AutoModel.from_pretrained(folder.path), "pooler", None)
-    assert module.pooler is not None and module.has_own_pooler is (plain is None)
+    assert module.pooler is not None
     if plain is not None:
         assert torch.equal(module.pooler.weight, getattr(plain, "dense", plain).weight)
     rates = {id(p): group["lr"] for group in module.parameter_groups(0.5) for p in group["params"]}
@@ -146,13 +148,104 @@ def test_special_tokens_in_a_text_are_words(folder: Folder) -> None:
     assert special.isdisjoint(tokens.ids.tolist())
 
 
-@pytest.mark.parametrize(
-    ("kind", "wrong"), [("xlnet", r"ends a pair with its \[CLS\] token, as XLNet does"), ("bart", "is not an encoder")]
-)
+@pytest.mark.parametrize(("kind", "wrong"), [("xlnet", r"does not begin a pair with its \[CLS\] token"), ("bart", "")])
 def test_what_has_no_cls_in_front_is_refused(
     kind: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     save_encoder(kind, tmp_path)
-    with pytest.raises(ConfigError, match=rf"^error: ranker\.model: .*{wrong}; tiny, the folder"):
+    with pytest.raises(ConfigError, match=rf"^error: ranker\.model: .*{wrong}"):
         BERT.prepare(DATA, ranker_settings({"name": "bert", "model": str(tmp_path)}), seed=0)
+
+
+SAVED = [("cls", ()), ("classification", ()), ("cls", ("no", "maybe", "yes"))]
+
+
+@pytest.mark.parametrize(("head", "classes"), SAVED, ids=["cls", "two-classes", "three-classes"])
+def test_the_saved_ranker_scores_in_sentence_transformers(
+    head: str, classes: tuple[str, ...], folder: Folder, tmp_path: Path
+) -> None:
+    import sentence_transformers
+
+    keys = {"name": "bert", "model": str(folder.path), "head": head}
+    run = TrainingRun.model_validate({"ranker": keys, "training": {"max_length": 20}})
+    torch.manual_seed(3)
+    module = BERT.build(folder.text, run.ranker, 20, len(classes) or 1)
+    with torch.no_grad():
+        for parameter in module.parameters():  # as a training may leave it: no weight is 0 or 1 any more
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    write_ranker(run, module, folder.text, tmp_path / "ranker", classes)
+    queries = ["w1 w2 w3", "so", "w9 [SEP]", ""]
+    documents = ["w3 w2 w1 w50", "said w9 so it is " * 12, "[CLS] w4", "w5"]
+    ours = load_ranker_folder(tmp_path / "ranker").score(queries, documents, *[np.arange(4)] * 2, precision="fp32")
+    assert ours.shape == ((4, 3) if classes else (4,)) and len(np.unique(ours)) == ours.size
+    theirs = sentence_transformers.CrossEncoder(str(tmp_path / "ranker"), device="cpu")
+    assert theirs.predict(list(zip(queries, documents, strict=True))) == pytest.approx(ours, abs=1e-5)
+    before = module.eval()(**module.collate(*folder.rows)).detach()
+    again = load_ranker_folder(tmp_path / "ranker").module.eval()
+    torch.testing.assert_close(again(**again.collate(*folder.rows)), before, rtol=1e-5, atol=1e-6)
+    flip_the_last_bit(tmp_path / "ranker" / "model.safetensors")
+    with pytest.raises(DataError, match=r"model\.safetensors is not as it was written"):
+        load_ranker_folder(tmp_path / "ranker")
+
+
+LACKING: dict[str, tuple[Callable[[str], str | None], dict[str, object], str]] = {
+    "a head that was not saved": (
+        lambda name: name if "classifier" not in name else None, {},
+        "lacks 2 of its 41 weights (first: classifier.weight); ranker.head: cls or classification",
+    ),
+    "other names": (
+        lambda name: f"model.{name}", {}, "lacks 41 of its 41 weights (first: bert.embeddings.word_embeddings.weight)",
+    ),
+    "a layer under other names": (
+        lambda name: name.replace("layer.1.attention", "layer.1.mixer"), {"auto_map": {"AutoModel": "code.Model"}},
+        "lacks 10 of its 41 weights (first: bert.encoder.layer.1.attention.self.query.weight), and needs code of its "
+        "own (auto_map)",
+    ),
+    "another vocabulary": (lambda name: name, {"vocab_size": 900}, "and its config.json asks for [900, 32]"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LACKING)
+def test_weights_that_the_files_lack_are_named(case: str, tmp_path: Path) -> None:
+    renamed, fields, wrong = LACKING[case]
+    classifier("bert")(tmp_path)
+    file, config = tmp_path / "model.safetensors", tmp_path / "config.json"
+    tensors = {new: tensor for name, tensor in load_file(file).items() if (new := renamed(name)) is not None}
+    save_file(tensors, file, {"format": "pt"})
+    config.write_text(json.dumps(json.loads(config.read_text()) | fields))
+    with pytest.raises(ConfigError) as caught:
+        load_saved(tmp_path)
+    assert wrong in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("labels", "activation", "wrong"),
+    [(3, None, "has 3 labels, not 1 or 2"), (1, "torch.nn.Softplus", "asks for the activation 'Softplus'")],
+)
+def test_cross_encoders_that_cannot_rank_are_refused(
+    labels: int, activation: str | None, wrong: str, tmp_path: Path
+) -> None:
+    classifier("bert", labels, activation)(tmp_path)
+    with pytest.raises(ConfigError, match=wrong):
+        load_saved(tmp_path)
+
+
+def test_rows_of_a_head_are_matched_to_the_classes_by_name(tmp_path: Path) -> None:
+    classifier("bert", 3)(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    labels = {"0": "Yes", "1": "no", "2": "maybe"}
+    (tmp_path / "config.json").write_text(json.dumps(config | {"id2label": labels, "label2id": {}}))
+    settings = ranker_settings({"name": "bert", "model": str(tmp_path), "head": "pretrained"})
+    files = BERT.prepare(DATA, settings, seed=0).files
+    rows = load_file(tmp_path / "model.safetensors")["classifier.weight"]
+
+    def built(classes: list[str]) -> BertModule:
+        text = TextSide(Tokens.of(()), Tokens.of(()), {**files, "classes.json": json.dumps(classes)})
+        module = BERT.build(text, settings, MAX_LENGTH, 3)
+        assert isinstance(module, BertModule)
+        return module
+
+    assert torch.equal(built(["maybe", "no", "yes"]).score.weight, rows[[2, 1, 0]])
+    with pytest.raises(ConfigError, match=r"the labels of .* are yes, no, maybe, and the data's a, b, c"):
+        built(["a", "b", "c"])

@@ -8,12 +8,13 @@ import time
 from pathlib import Path
 
 import pytest
+from sentence_transformers import SentenceTransformer
 
 from tests.support.console import Console
 from tests.support.encoder_folders import save_encoder
 from trainables.core import hub as reach
 from trainables.core.errors import ConfigError
-from trainables.rankers.encoders import pretrained_encoder, read_encoder
+from trainables.rankers.library import loaded
 from tune_cl.cli import FAILED
 
 NOWHERE = "http://127.0.0.1:9"
@@ -31,11 +32,11 @@ def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_name_of_a_hub_that_cannot_be_reached_is_refused_at_once_in_one_line() -> None:
     started = time.perf_counter()
     with pytest.raises(ConfigError) as refused:
-        read_encoder("someone/model")
+        loaded(SentenceTransformer, "someone/model")
     assert time.perf_counter() - started < 5
     (line,) = str(refused.value).splitlines()
     wrong = f"'someone/model' is not a folder and not in the cache, and the hub ({NOWHERE}) does not answer"
-    assert line.startswith(f"error: ranker.model: {wrong}; tiny, the folder of an encoder")
+    assert line.startswith(f"error: ranker.model: {wrong}; tiny, or a folder")
 
 
 @pytest.mark.parametrize("command", [["train"], ["run", "quickstart"], ["check", "quickstart"]])
@@ -61,8 +62,7 @@ def test_an_encoder_in_the_cache_is_used_without_a_hub(tmp_path: Path, monkeypat
     (entry / "refs").mkdir()
     (entry / "refs/main").write_text("a" * 40)
     started = time.perf_counter()
-    assert read_encoder("some/encoder")[0].hidden_size == 32
-    assert pretrained_encoder("some/encoder").config.hidden_size == 32
+    assert loaded(SentenceTransformer, "some/encoder").get_embedding_dimension() == 32
     assert time.perf_counter() - started < 5
 
 

@@ -108,7 +108,7 @@ def test_no_command_loads_what_it_has_no_use_for(tmp_path: Path) -> None:
 
 
 def test_what_the_core_does_not_need_is_loaded_when_it_is_used() -> None:
-    assert told_by(NAME_PARTS, ["trainables.extras"], ["lambdamart", "decoder", "letor", "squad"]) == []
+    assert told_by(NAME_PARTS, ["trainables.extras"], ["lambdamart", "bidaf_t", "letor", "squad"]) == []
 
 
 def test_reading_a_space_loads_none_of_its_rankers() -> None:

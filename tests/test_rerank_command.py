@@ -76,7 +76,7 @@ def test_weights_that_are_nan_are_named(console: Console) -> None:
     tensors = load_file("encoder/model.safetensors")
     tensors["bert.encoder.layer.1.output.dense.bias"][3] = float("nan")
     save_file(tensors, "encoder/model.safetensors", {"format": "pt"})
-    told = "encoder: has NaN or infinite numbers in its weight encoder.encoder.layer.1.output.dense.bias"
+    told = "encoder: has NaN or infinite numbers in its weight bert.encoder.layer.1.output.dense.bias"
     console.refused([told], f"rerank encoder --query w1 --documents {texts('w1')}")
     ranker = tune_cl.load_ranker("encoder")
     data = str(write_trec_folder(tiny_data(queries=2, turns=1), Path("trec")))

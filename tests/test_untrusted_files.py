@@ -14,9 +14,7 @@ from tests.support.builders import tiny_data
 from tests.support.data_folders import FORMS, write_folder
 from tests.support.encoder_folders import save_encoder
 from tests.support.trec_folder import write_trec_folder
-from trainables.core.errors import ConfigError
 from trainables.data.forms import letor
-from trainables.rankers.encoders import new_encoder, read_model
 from tune_cl.cli import BAD_INPUT, DONE, main
 from tune_cl.space.space_files import MOST_BYTES
 
@@ -130,11 +128,6 @@ def test_nothing_that_a_model_folder_names_is_fetched_or_run(tmp_path: Path) -> 
         assert all(line.startswith(f"error: ranker.model: '{folders[case]}' ") for line in errors)
 
 
-def test_attention_that_a_saved_ranker_names_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"asks for attn_implementation 'org/x'"):
-        new_encoder({"model_type": "bert", "attn_implementation": "org/x"})
-
-
 def test_features_that_do_not_fit_into_memory_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -147,18 +140,3 @@ def test_features_that_do_not_fit_into_memory_are_refused(
     monkeypatch.undo()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     assert main(["data", str(folder)]) == DONE
-
-
-SIZES = [
-    {"hidden_size": 10**6}, {"num_attention_heads": 0}, {"num_labels": 10**9}, {"num_hidden_layers": 10**6},
-    {"vocab_size": 10**9}, {"intermediate_size": "x"}, {"max_position_embeddings": 10**9}, {"id2label": 5},
-]  # fmt: skip
-
-
-def test_sizes_that_do_not_fit_the_weights_are_refused_before_anything_is_made(tmp_path: Path) -> None:
-    save_encoder("bert", tmp_path)
-    sound = json.loads((tmp_path / "config.json").read_text())
-    for change in SIZES:
-        (tmp_path / "config.json").write_text(json.dumps(sound | change))
-        with pytest.raises(ConfigError, match=r"describes|says num_|of which no model can be made"):
-            read_model(str(tmp_path))

@@ -70,7 +70,7 @@ BAD: dict[str, tuple[str | bytes, list[str], list[str]]] = {  # PLACE: WORDS tha
         "filters: {choice: [8, 16], when: {ranker.name: [conv_knrm, conv_knmr]}}}\n", [],
         ["ranker.filters.when.ranker.name: 'conv_knmr' conv_knrm?"]),
     "a key of other rankers": (
-        OPEN, ["ranker.name=knrm", "ranker.model=x"], ["ranker.model: knrm; bert bi_encoder decoder"]),
+        OPEN, ["ranker.name=knrm", "ranker.model=x"], ["ranker.model: knrm; bert bi_encoder"]),
     "a misspelt key of the ranker": (OPEN, ["ranker.name=knrm", "ranker.vector=x"], ["ranker.vector: ranker.vectors?"]),
     "no name": ("quickstart", [*NO_NAME], [f"{key.partition('=')[0]}: {v} none" for key, v in NO_NAME.items()]),
     "sections that are none": (

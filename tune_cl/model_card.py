@@ -33,7 +33,7 @@ CARD = "README.md"
 HEADER = re.compile(r"---\n(.*?)\n---\n", re.DOTALL)
 PACKAGES = ("tune-cl", "torch", "transformers", "tokenizers", "lightgbm", "numpy")
 BEGIN, END = "<!-- verdict -->", "<!-- end of verdict -->"
-TEXTS = ("query_prompt", "document_prompt", "instruction")  # keys of texts, which may begin as a path does
+TEXTS = ("prompt", "query_prompt", "document_prompt")  # keys of texts, which may begin as a path does
 UNCONFIRMED = "Not confirmed: the values above are of one training, and dev selected it."
 
 CARDS = Environment(
@@ -146,7 +146,6 @@ def _body(folder: Path, facts: Facts) -> str:
         features=run.reads == "features",
         shared=is_shared_form(folder),
         embeds=settings.embeds,
-        own_head=getattr(run.ranker, "head", "") == "cls",
         passages=getattr(run.ranker, "passages", "") == "average",
         max_length=run.training.max_length,
         source=_named(run.data.source),

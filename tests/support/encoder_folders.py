@@ -11,7 +11,7 @@ import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
-from trainables.rankers.encoders import train_wordpiece
+from trainables.rankers.wordpiece import train_wordpiece
 
 TEXTS = [f"w{i} w{i * 7 % 200} so it is, said w{i * 3 % 200}." for i in range(200)]
 POSITIONS = 48

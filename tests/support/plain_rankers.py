@@ -24,7 +24,7 @@ def bert(module: Any, query: Tensor, document: Tensor) -> Tensor:
     second = len(parts[0]) + len(parts[1]) + len(parts[2])
     cls = last_states(module.encoder, ids, [0] * second + [1] * (len(ids) - second))[:, 0]
     if module.pooler is None:
-        return module.score(cls)[0]
+        return module.score(cls)[0, 0]
     logits = nn.functional.linear(torch.tanh(module.pooler(cls)), module.score.weight, module.score.bias)[0]
     return logits[1] - logits[0]
 
@@ -44,7 +44,7 @@ def bi_encoder(module: Any, query: Tensor, document: Tensor) -> Tensor:
     for text in (query, document):
         ids = [*module.template.before, *text.tolist(), *module.template.after]
         states = last_states(module.encoder, ids, [0] * len(ids))[0]
-        vectors.append(states.mean(0) if module.form.pooling == "mean" else states[0])
+        vectors.append(states.mean(0) if module.pooling == "mean" else states[0])
     return functional.cosine_similarity(*vectors, dim=0)
 
 

@@ -15,8 +15,7 @@ SMALL = {
 }
 
 
-OWN_TESTS = {"decoder"}  # it has no small model that it could make, and its prompt alone is longer than these pairs
-NETWORKS = [name for name in sorted(RANKERS) if RANKERS[name].reads == "texts" and name not in OWN_TESTS]
+NETWORKS = [name for name in sorted(RANKERS) if RANKERS[name].reads == "texts"]
 
 
 VARIANTS = {

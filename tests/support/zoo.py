@@ -17,7 +17,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 
 from tests.support.encoder_folders import KINDS, save_encoder
 from tests.support.encoder_folders import TEXTS as WORDS
-from trainables.rankers.encoders import train_wordpiece
+from trainables.rankers.wordpiece import train_wordpiece
 
 QUERY = "what is w1 so"
 DOCUMENTS = ["w1 is it", "so w3 said w40 w41, w42", "w9", "it is w1, so what said w17 w17 w2 w90 w91"]

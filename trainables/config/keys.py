@@ -45,7 +45,7 @@ from trainables.curriculum.weighting import OF_DIFFICULTY, SELF_PACED_WEIGHTS, W
 from trainables.data.settings import DataConfig, ForNetworks
 from trainables.evaluation.metrics import LEVEL_ELSEWHERE, METRIC_FORMS, METRICS, our_name, parse_measures
 from trainables.rankers import RANKERS, RankerKind, Reads, ranker_settings
-from trainables.rankers.folder import usual_temperature
+from trainables.rankers.hub import usual_temperature
 from trainables.rankers.settings import RankerSettings
 from trainables.training.losses import LOSSES
 
@@ -341,12 +341,15 @@ class TrainingConfig(Section):
     lr: float = Field(
         default=1e-3,
         gt=0,
-        description="the learning rate of AdamW; knrm and drmm_tks have the default 0.01, lambdamart 0.05, decoder "
-        "2e-5",
+        description="the learning rate of AdamW; knrm and drmm_tks have the default 0.01, lambdamart 0.05",
     )
     weight_decay: ForNetworks[float] = Field(default=0.0, ge=0, description="AdamW's decoupled weight decay")
     warmup: ForNetworks[float] = Field(
-        default=0.0, ge=0, lt=1, description="the fraction of all steps in which the rate rises linearly"
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="the fraction of all steps in which the rate rises linearly; of w such steps the first has "
+        "1 / (w + 1) of it, in transformers 0",
     )
     schedule: ForNetworks[Literal["constant", "linear", "cosine"]] = Field(
         default="constant",
@@ -373,7 +376,7 @@ class TrainingConfig(Section):
     max_length: ForNetworks[int] = Field(
         default=128,
         ge=8,
-        description="tokens of query and document together (bert; decoder, with the prompt) or of each (bi_encoder), "
+        description="tokens of query and document together (bert, with its prompt) or of each (bi_encoder), "
         "or words of a document",
     )
     negatives: ForNetworks[
@@ -407,8 +410,7 @@ class TrainingConfig(Section):
     )
     precision: ForNetworks[Literal["auto", "fp32", "bf16"]] = Field(
         default="auto",
-        description="auto: bf16 where the hardware computes it and the ranker (bert, bi_encoder, decoder) takes it, "
-        "else fp32",
+        description="auto: bf16 where the hardware computes it and the ranker (bert, bi_encoder) takes it, else fp32",
     )
     pretrain_data: Annotated[Annotated[str, Field(min_length=1)] | None, PRETRAINS] = Field(
         default=None, description="data, as under data.source, that the ranker is trained on first; null: none"

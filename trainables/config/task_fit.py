@@ -11,7 +11,6 @@ from trainables.curriculum.weighting import OF_DIFFICULTY, WEIGHTINGS
 from trainables.data.columns import RankingData, Task
 from trainables.evaluation.metrics import ACCURACY
 from trainables.rankers import RANKERS
-from trainables.rankers.hub import require_model
 from trainables.training.losses import LOSSES, class_losses
 
 
@@ -65,13 +64,6 @@ def require_fit(run: TrainingRun, task: Task) -> None:
     """Raises ConfigError with every key of a training that does not fit the data's task."""
     if problems := list(task_problems(run, task)):
         raise ConfigError(problems)
-
-
-def require_usable(run: TrainingRun) -> None:
-    """Raises ConfigError for a ranker's model that is neither here nor to be had, or that `training.max_length` is too
-    short for; before data is read, and without PyTorch."""
-    require_model(run.ranker)
-    run.ranker.require_length(run.training.max_length)
 
 
 def require_scoring(name: str, data: RankingData) -> None:

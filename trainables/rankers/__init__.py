@@ -55,7 +55,7 @@ RANKERS: Registry[RankerKind] = Registry(
     Entry(
         "bert",
         RankerKind(BertSettings, "trainables.rankers.bert:Bert"),
-        "cross-encoder over any Hugging Face encoder",
+        "cross-encoder over any encoder, or a language model that says yes or no",
         "MacAvaney et al. 2020; Penha & Hauff 2020",
     ),
     Entry(
@@ -63,12 +63,6 @@ RANKERS: Registry[RankerKind] = Registry(
         RankerKind(BiEncoderSettings, "trainables.rankers.bi_encoder:BiEncoder"),
         "any Hugging Face encoder on query and document apart, and the similarity of both vectors",
         "Reimers & Gurevych 2019; Karpukhin et al. 2020",
-    ),
-    Entry(
-        "decoder",
-        Later("trainables.extras.prompt:KIND"),
-        "a language model that says yes or no behind a prompt with query and document",
-        "Zhang et al. 2025 (Qwen3-Reranker)",
     ),
     Entry(
         "conv_knrm",

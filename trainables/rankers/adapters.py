@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from peft import LoraModel
 
 TARGETS, FREEZE = "ranker.lora.targets", "ranker.freeze"
-KEPT = 1 << 29  # bytes of frozen layers' outputs that are kept for the next evaluation
 
 
 def target_names(model: nn.Module, settings: LoraSettings) -> list[str]:
@@ -65,8 +63,6 @@ class AdaptedModule(RankerModule):
             parameter.requires_grad_(False)
         if not any(parameter.requires_grad for parameter in self.parameters()):
             raise ConfigError(Problem(FREEZE, f"{count} leaves nothing to train", f"at most {count - 1}"))
-        if layers:
-            FrozenOutputs(model, layers)
 
     def _weights_below(self, model: PreTrainedModel, layers: Sequence[nn.Module], text: TextSide) -> list[nn.Parameter]:
         """The trained weights that the last of the layers depends on; without layers, what the first one reads does."""
@@ -96,40 +92,6 @@ def _first(output: Any) -> Tensor:
     return output if torch.is_tensor(output) else output[0]
 
 
-class FrozenOutputs:
-    """What frozen layers gave for an evaluation's batches, on a CPU: the next evaluation has the same batches, and
-    nothing in these layers has changed or is random outside training, so the numbers are equal. Up to KEPT bytes.
-
-    On a hit, each of the layers returns what the last one gave; only the last one's output is read on.
-    """
-
-    def __init__(self, model: PreTrainedModel, layers: Sequence[nn.Module]):
-        self.outputs: dict[tuple[Any, ...], Any] = {}
-        self.room, self.inputs = KEPT, ()
-        model.register_forward_pre_hook(self._note, with_kwargs=True)
-        for layer in layers:
-            layer.forward = partial(self._run, layer.forward, layer is layers[-1])
-
-    def _note(self, model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        given = (*args, *(value for _, value in sorted(kwargs.items())))
-        on_cpu = all(value.device.type == "cpu" for value in given if torch.is_tensor(value))
-        evaluates = on_cpu and not model.training and not torch.is_grad_enabled()
-        self.inputs = tuple(map(_content, given)) if evaluates else ()
-
-    def _run(self, forward: Callable[..., Any], last: bool, *args: Any, **kwargs: Any) -> Any:
-        if self.inputs and self.inputs in self.outputs:
-            return self.outputs[self.inputs]
-        output = forward(*args, **kwargs)
-        if last and self.inputs and _first(output).nbytes <= self.room:
-            self.room -= _first(output).nbytes
-            self.outputs[self.inputs] = output
-        return output
-
-
-def _content(value: Any) -> Any:
-    return (tuple(value.shape), value.numpy().tobytes()) if torch.is_tensor(value) else repr(value)
-
-
 def _adapters(model: PreTrainedModel, settings: LoraSettings) -> LoraModel:
     from peft import LoraConfig, LoraModel  # here: few need it, and it takes a second
 
@@ -137,13 +99,6 @@ def _adapters(model: PreTrainedModel, settings: LoraSettings) -> LoraModel:
     # Whole numbers are all that the type of `lora_alpha` allows, but it is only divided by the rank.
     config = LoraConfig(r=settings.rank, lora_alpha=alpha, target_modules=target_names(model, settings))  # pyright: ignore[reportArgumentType]
     return LoraModel(model, config, "default")
-
-
-def require_changes(model: PreTrainedModel, settings: LoraSettings, freeze: int | None) -> None:
-    """Raises ConfigError for a model without the layers that a training shall change, or freeze."""
-    target_names(model, settings)
-    if freeze is not None:
-        frozen_layers(model, freeze)
 
 
 def frozen_layers(model: PreTrainedModel, count: int) -> list[nn.Module]:

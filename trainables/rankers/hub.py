@@ -3,14 +3,21 @@ uploads."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
+from trainables.core.cache import digest_of
 from trainables.core.errors import ConfigError, Problem
+from trainables.core.files import read_text
 from trainables.core.hub import hub_answers, out_of_reach
-from trainables.rankers.settings import ENCODERS, TINY, RankerSettings
+from trainables.rankers.settings import ENCODERS, TINY, BiEncoderSettings, RankerSettings
 
 ADAPTER = "adapter_config.json"  # of peft: in a folder or repository that holds no whole model
-FIRST = ("config.json", "modules.json", ADAPTER)  # of which every model's folder has at least one
+MODULES = "modules.json"
+FIRST = ("config.json", MODULES, ADAPTER)  # of which every model's folder has at least one
+SETTINGS = "config_sentence_transformers.json"
+READ = (".safetensors", ".json", ".txt", ".model", ".jinja")  # files of weights, tokenizers and configurations
 
 
 def missing(model: str, right: str = ENCODERS) -> ConfigError:
@@ -44,6 +51,45 @@ def file_of(model: str, name: str) -> Path | None:
         return Path(hf_hub_download(model, name))
     except (OSError, ValueError, HfHubHTTPError):
         return cached_file_of(model, name)
+
+
+def document_of(model: str, name: str) -> dict[str, Any]:
+    """A JSON file of a model's folder or hub name that holds a mapping; an empty one if there is none."""
+    path = None if model == TINY else file_of(model, name)
+    try:
+        document = {} if path is None else json.loads(read_text(path))
+    except (ValueError, RecursionError) as error:
+        raise unusable(model, f"has a {name} that cannot be read ({str(error)[:200]})", "a whole folder") from None
+    if not isinstance(document, dict):
+        raise unusable(model, f"has a {name} that is not a mapping", "a whole folder")
+    return document
+
+
+def files_identity(folder: Path) -> list[object]:
+    """What identifies the files in a folder without reading them; nothing for what is not a folder, as a hub name."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
+    return [[str(path.relative_to(folder)), path.stat().st_size, path.stat().st_mtime_ns] for path in paths]
+
+
+def encoder_version(model: str) -> str | None:
+    """What now goes by a model's name: the digest of the files that are read of a folder, or "commit HASH" of a hub
+    name in the cache. None where it is not there, and of `tiny`, which the data decides."""
+    if model == TINY:
+        return None
+    if (folder := Path(model)).is_dir():
+        paths = sorted(path for path in folder.rglob("*") if path.suffix in READ)
+        return digest_of({str(path.relative_to(folder)): path for path in paths})
+    found = [file for name in FIRST if (file := cached_file_of(model, name)) is not None]
+    return f"commit {found[0].parent.name}" if found else None  # the cache has a folder for each commit
+
+
+def usual_temperature(settings: RankerSettings) -> float:
+    """Default of training.temperature with loss softmax; for vectors whose similarity the model's folder decides, its
+    own."""
+    if isinstance(settings, BiEncoderSettings) and settings.similarity is None:
+        similarity = document_of(settings.model, SETTINGS).get("similarity_fn_name")
+        return settings.model_copy(update={"similarity": similarity}).temperature
+    return settings.temperature
 
 
 def is_name(model: str) -> bool:

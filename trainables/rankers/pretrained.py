@@ -1,50 +1,40 @@
-"""What rankers over a model of transformers share: the text files that they make of its folder, the tokens of whole
-texts, and pairs as one text in a prompt."""
+"""What rankers over a model of sentence-transformers share: how texts become what its first module reads.
+
+A tokenizer that puts fixed special tokens around its texts is run once per search, and pairs are laid out from the
+tokens (`TOKENIZER` and `PAIRS` among the text files). What a model makes of a text in another way, such as a chat
+template, is the library's `preprocess` on each batch; then the "tokens" of a text are its characters.
+"""
 
 from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
+from sentence_transformers.base.modules import Transformer
 from tokenizers import Tokenizer
-from transformers import PretrainedConfig
+from transformers import BertConfig
 
 from trainables.core.cache import digest_of
 from trainables.core.errors import ConfigError, Problem
 from trainables.data.columns import RankingData
-from trainables.rankers.adapters import AdaptedModule
-from trainables.rankers.encoders import (
-    PAD,
-    WHOLE_ATTENTION,
-    encode_texts,
-    files_identity,
-    positions,
-    read_encoder,
-    tiny_config,
-    train_wordpiece,
-    training_texts,
-)
-from trainables.rankers.fast.packing import unpacked
-from trainables.rankers.folder import CONFIG, OURS, ModelFolder, read_folder
-from trainables.rankers.ranker import Ranker, TextSide, Tokens
+from trainables.rankers.hub import files_identity
+from trainables.rankers.library import is_decoder, most_tokens
+from trainables.rankers.ranker import Ranker, RankerModule, TextSide, Tokens
 from trainables.rankers.settings import TINY
 from trainables.rankers.text_pairs import PairTemplate, cached_text_side, keeps_latest
+from trainables.rankers.wordpiece import PAD, encode_texts, train_wordpiece, training_texts
 
-TOKENIZER, PAIRS = "tokenizer.json", "pairs.json"
-ENDLESS = 10**6  # tokens that a model reads if neither it nor its tokenizer sets a limit
-PROMPTS = "prompts.json"  # among the text files: what stands before queries and before documents
+TOKENIZER, PAIRS, CONFIG = "tokenizer.json", "pairs.json", "config.json"
+PROMPTS, CLASSES = "prompts.json", "classes.json"
+CHARACTERS = 3  # of a text, that count as a token where the library tokenises it later
 
 
 class PretrainedRanker(Ranker):
-    """A ranker over a model of transformers, whose files stand in TextSide.files: TOKENIZER, CONFIG, PAIRS and, where
-    the model has any, PROMPTS."""
-
-    cache_kind: ClassVar[str] = "bert"
+    """A ranker over a model that sentence-transformers loads."""
 
     @abstractmethod
     def files(self, settings: Any, from_front: bool) -> dict[str, str]:
@@ -58,88 +48,104 @@ class PretrainedRanker(Ranker):
     def prepare(self, data: RankingData, settings: Any, seed: int) -> TextSide:
         """The seed is not used: the vocabulary is the model's, and that of `tiny` follows from the training texts."""
         from_front = keeps_latest(data, settings.keep)
-        if settings.model == TINY:
-            files_of_ranker = self.own_files(settings)
-            digest = digest_of(
-                data.digest, TINY, settings.vocabulary_size, from_front, *([files_of_ranker] if files_of_ranker else [])
-            )
-            return cached_text_side(
-                self.cache_kind,
-                digest,
-                lambda: self._text_side(data, settings, tiny_files(data, settings, from_front) | files_of_ranker),
-            )
-        files = self.files(settings, from_front)
-        return cached_text_side(
-            self.cache_kind, digest_of(data.digest, files), lambda: self._text_side(data, settings, files)
-        )
+        classes = {CLASSES: json.dumps(data.classes)} if data.classes else {}
+        if settings.model != TINY:
+            files = self.files(settings, from_front) | classes
+            digest = digest_of(data.digest, files)
+            return cached_text_side("bert", digest, lambda: self._text_side(data, settings, files))
+        added = self.own_files(settings) | classes
+        digest = digest_of(data.digest, TINY, settings.vocabulary_size, from_front, added)
+
+        def of_tiny() -> TextSide:
+            return self._text_side(data, settings, tiny_files(data, settings.vocabulary_size, from_front) | added)
+
+        return cached_text_side("bert", digest, of_tiny)
 
     def _text_side(self, data: RankingData, settings: Any, files: Mapping[str, str]) -> TextSide:
         queries = self.encode_queries(files, settings, data.query_texts())
         return TextSide(queries, self.encode(files, settings, data.documents), files)
 
     def weights_identity(self, settings: Any) -> list[object]:
-        return [] if settings.model == TINY else files_identity(Path(read_folder(settings.model).at))
+        return [] if settings.model == TINY else files_identity(Path(settings.model))
 
-    def encode(self, files: Mapping[str, str], settings: Any, texts: Iterable[str]) -> Any:
-        return encode_texts(Tokenizer.from_str(files[TOKENIZER]), behind_prompt(files, 1, texts))
+    def encode(self, files: Mapping[str, str], settings: Any, texts: Iterable[str]) -> Tokens:
+        return tokens_of(files, 1, texts)
 
-    def encode_queries(self, files: Mapping[str, str], settings: Any, texts: Iterable[str]) -> Any:
-        return encode_texts(Tokenizer.from_str(files[TOKENIZER]), behind_prompt(files, 0, texts))
+    def encode_queries(self, files: Mapping[str, str], settings: Any, texts: Iterable[str]) -> Tokens:
+        return tokens_of(files, 0, texts)
 
-    def most_tokens(self, files: Mapping[str, str]) -> int:
-        """Most tokens that the model reads."""
-        return json.loads(files[PAIRS])["longest"]
-
-
-def behind_prompt(files: Mapping[str, str], side: int, texts: Iterable[str]) -> Iterable[str]:
-    """The texts with the prompt before them, if the ranker has one for queries (0) or documents (1)."""
-    prompt = json.loads(files[PROMPTS])[side] if PROMPTS in files else ""
-    return (prompt + text for text in texts) if prompt else texts
+    def restore(self, files: Mapping[str, str], settings: Any, max_length: int, outputs: int = 1) -> RankerModule:
+        raise TypeError(f"{type(self).__name__} is opened from its folder")
 
 
-def folder_files(folder: ModelFolder, from_front: bool, cls: bool = True) -> dict[str, str]:
-    """Files of the tokenizer and configuration of an encoder. `cls`: whether texts must begin with its [CLS] token."""
-    config, tokenizer = read_encoder(folder.at, cls, folder.sentences is not None and folder.sentences.lower)
-    longest = min(tokenizer.model_max_length, positions(config, ENDLESS), ENDLESS)
-    longest = (getattr(config, OURS, None) or {}).get("longest", longest)  # our folders give another length to others
-    pad = tokenizer.convert_tokens_to_ids(str(tokenizer.pad_token))
-    assert isinstance(pad, int)
-    typed = "token_type_ids" in tokenizer.model_input_names  # else transformers gives all tokens type 0
-    return _files(tokenizer.backend_tokenizer, config, longest, pad, from_front, typed)
+def tokens_of(files: Mapping[str, str], side: int, texts: Iterable[str]) -> Tokens:
+    """Tokens of queries (0) or documents (1), behind their prompt; their characters, where the library tokenises."""
+    if TOKENIZER not in files:
+        return Tokens.of(np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<i4") for text in texts)
+    prompt = json.loads(files.get(PROMPTS, '["", ""]'))[side]
+    return encode_texts(Tokenizer.from_str(files[TOKENIZER]), (prompt + text for text in texts))
 
 
-def tiny_files(data: RankingData, settings: Any, from_front: bool) -> dict[str, str]:
-    """Files of model `tiny`, whose vocabulary is of the training texts."""
-    tokenizer = train_wordpiece(training_texts(data), settings.vocabulary_size)
-    config = tiny_config(tokenizer.get_vocab_size())
-    return _files(tokenizer, config, config.max_position_embeddings, PAD, from_front)
+def texts_of(tokens: Tokens, rows: np.ndarray) -> list[str]:
+    """The texts of rows whose tokens are their characters."""
+    ends = tokens.offsets[rows + 1]
+    parts = [tokens.ids[start:end] for start, end in zip(tokens.offsets[rows], ends, strict=True)]
+    return [part.astype("<u4").tobytes().decode("utf-32-le", "surrogatepass") for part in parts]
 
 
-def _files(
-    tokenizer: Tokenizer, config: PretrainedConfig, longest: int, pad: int, from_front: bool, typed: bool = True
-) -> dict[str, str]:
-    template = PairTemplate.of(tokenizer, longest, pad, from_front)
-    return {
-        TOKENIZER: tokenizer.to_str(),
-        CONFIG: config_file(config),
-        PAIRS: replace(template, second_segment=template.second_segment and typed).to_json(),
-    }
+def longest_of(files: Mapping[str, str]) -> int:
+    """Most tokens that the model reads."""
+    return json.loads(files[PAIRS])["longest"]
 
 
-def config_file(config: PretrainedConfig) -> str:
-    """config.json of the weights as a training has them: in float32, whatever the folder stores."""
-    fields = {key: value for key, value in config.to_dict().items() if key != "_name_or_path"}
-    fields |= WHOLE_ATTENTION.get(config.model_type, {})
-    return json.dumps(_in_float32(fields), sort_keys=True)
+def files_of(first: Transformer, from_front: bool, prompts: Sequence[str], pairs: bool) -> dict[str, str]:
+    """Text files of a model whose first module is a Transformer. `pairs`: whether it reads query and document as one
+    sequence; `prompts`: of queries and documents."""
+    tokenizer: Any = first.tokenizer
+    longest = most_tokens(first)
+    template = PairTemplate((), (), (), False, longest, 0, from_front)
+    if not _is_laid_out(first, prompts):
+        return {PAIRS: template.to_json()}
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token  # which stands for padding nowhere else, since texts are masked
+    backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+    backend.no_truncation()
+    backend.no_padding()
+    template = PairTemplate.of(backend, longest, tokenizer.pad_token_id or 0, from_front)
+    typed = "token_type_ids" in tokenizer.model_input_names and getattr(first.config, "type_vocab_size", 2) != 1
+    if pairs and first.transformer_task == "feature-extraction":
+        _require_cls_first(first, template)
+    files = {TOKENIZER: backend.to_str(), PAIRS: template.typed(typed).to_json()}
+    return files | ({PROMPTS: json.dumps(list(prompts))} if any(prompts) else {})
 
 
-def _in_float32(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields with any `dtype` that they name, of parts of a model too, as float32."""
-    stated = ("dtype", "torch_dtype")
-    return {
-        key: "float32" if key in stated and value else _in_float32(value) if isinstance(value, dict) else value
-        for key, value in fields.items()
-    }
+def _is_laid_out(first: Transformer, prompts: Sequence[str]) -> bool:
+    """Whether what a model reads is the tokens of its texts between fixed special tokens, padded on the right."""
+    tokenizer: Any = first.tokenizer
+    if "message" in first.modality_config or first.transformer_task == "text-generation" or first.query_expansion:
+        return False
+    specials = [token for token in tokenizer.all_special_tokens if any(token in prompt for prompt in prompts)]
+    return bool(tokenizer.is_fast and tokenizer.truncation_side == "right" and not specials)
+
+
+def _require_cls_first(first: Transformer, template: PairTemplate) -> None:
+    kind = first.config.model_type
+    if is_decoder(kind):
+        wrong = f"is a decoder ({kind}), in which no first token can stand for a pair"
+        raise ConfigError(Problem("ranker.head", wrong, "pretrained, of a model that answers or gives one logit"))
+    cls = first.tokenizer.cls_token_id  # pyright: ignore[reportOptionalMemberAccess]
+    if cls is None or template.before[:1] != (cls,):
+        wrong = f"does not begin a pair with its [CLS] token ({kind})"
+        raise ConfigError(Problem("ranker.model", wrong, "an encoder that does, or ranker.head: pretrained"))
+
+
+def tiny_files(data: RankingData, vocabulary_size: int, from_front: bool) -> dict[str, str]:
+    """Files of model `tiny`, a BERT of 2 layers, 128 wide, whose vocabulary is of the training texts."""
+    tokenizer = train_wordpiece(training_texts(data), vocabulary_size)
+    sizes: dict[str, Any] = {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2}
+    config = BertConfig(vocab_size=tokenizer.get_vocab_size(), intermediate_size=512, **sizes)
+    template = PairTemplate.of(tokenizer, config.max_position_embeddings, PAD, from_front)
+    return {TOKENIZER: tokenizer.to_str(), CONFIG: json.dumps(config.to_dict()), PAIRS: template.to_json()}
 
 
 def require_positions(model: str, longest: int, max_length: int) -> None:
@@ -147,22 +153,3 @@ def require_positions(model: str, longest: int, max_length: int) -> None:
     if max_length > longest:
         wrong = f"{max_length} tokens, but {model} reads {longest}"
         raise ConfigError(Problem("training.max_length", wrong, f"at most {longest}"))
-
-
-class PromptedModule(AdaptedModule):
-    """A language model that reads a pair as one text, between the tokens of a prompt."""
-
-    template: PairTemplate
-    max_length: int
-
-    def collate(
-        self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
-    ) -> dict[str, Any]:
-        inputs = self.template.assemble(queries, documents, query_rows, document_rows, self.max_length)
-        return unpacked({name: inputs[name] for name in ("input_ids", "attention_mask")})
-
-    def costs(
-        self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
-    ) -> np.ndarray:
-        """Tokens of the truncated pair, those of the prompt included."""
-        return self.template.pair_lengths(queries, documents, query_rows, document_rows, self.max_length)

@@ -208,8 +208,10 @@ class Ranker(ABC):
         not hold. None, and nothing is written: there is no such form for it. `classes`: empty if it ranks."""
         return None
 
-    def read(self, folder: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
-        """The text files and the module's tensors of a folder by `write`."""
+    def open(
+        self, folder: Path, files: dict[str, str], settings: Any, max_length: int, outputs: int
+    ) -> tuple[RankerModule, dict[str, str]]:
+        """The module of a folder by `write`, with its weights, and its text files. `files`: what `write` returned."""
         raise TypeError(f"{type(self).__name__} writes no folder of this form")
 
     @abstractmethod

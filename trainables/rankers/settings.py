@@ -15,8 +15,7 @@ from trainables.core.errors import Problem
 from trainables.core.validation import Section
 
 TINY = "tiny"  # a model of ours; others are folders or names of the Hugging Face hub
-FILES = "(config.json, tokenizer.json, model.safetensors)"
-ENCODERS = f"{TINY}, the folder of an encoder {FILES} or its hub name"
+ENCODERS = f"{TINY}, or a folder or hub name that sentence-transformers loads (with model.safetensors)"
 TRAINED_VECTORS = "train"  # vectors of the collection; others are files
 Keep = Annotated[
     Literal["latest", "first"], Field(description="which end of long queries of several utterances is kept")
@@ -77,9 +76,6 @@ class RankerSettings(Section):
         """In which `curriculum.switch` counts."""
         return 1
 
-    def require_length(self, most: int) -> None:
-        """Raises ConfigError where a pair of so many tokens is too short for the ranker; before data is read."""
-
     def refused(self, run: Any) -> Iterable[Problem]:
         """What the ranker cannot follow in the rest of a training, besides what no ranker can that reads the same."""
         return ()
@@ -91,7 +87,7 @@ class LoraSettings(Section):
     rank: int = Field(
         default=0,
         ge=0,
-        description="the rank of the LoRA adapters that are trained in place of the encoder or decoder; 0: none, it "
+        description="the rank of the LoRA adapters that are trained in place of the encoder; 0: none, it "
         "is trained itself",
     )
     alpha: float | None = Field(
@@ -104,19 +100,24 @@ class LoraSettings(Section):
 
 class BertSettings(RankerSettings):
     text_side = "bert"
-    text_keys = frozenset({"model", "vocabulary_size", "keep"})
+    text_keys = frozenset({"model", "head", "prompt", "vocabulary_size", "keep"})
 
     name: str = "bert"
     model: str = Field(
         TINY,
         min_length=1,
-        description="the name or folder of a Hugging Face encoder; tiny: a small new one, its vocabulary from the "
-        "training texts",
+        description="the name or folder of an encoder or CrossEncoder; tiny: a small new encoder, its vocabulary from "
+        "the training texts",
     )
     head: Literal["cls", "classification", "pretrained"] = Field(
         "cls",
         description="cls: linear on [CLS]; classification: pooler, then the log-odds of two classes; pretrained: the "
-        "model's own, if it is a cross-encoder",
+        "model's own, of a CrossEncoder or of a language model that says yes or no",
+    )
+    prompt: str | None = Field(
+        None,
+        description="with head pretrained: what stands before each query, or tells a language model what to do; null: "
+        "the model's own, if any",
     )
     dropout: float = Field(0.1, ge=0, lt=1, description="the dropout rate before the scoring layer")
     head_lr: float | None = Field(

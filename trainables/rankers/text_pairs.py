@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -67,9 +67,21 @@ class PairTemplate:
         )
 
     @classmethod
+    def of_text(cls, tokenizer: Tokenizer, pad: int, from_front: bool) -> PairTemplate:
+        """The special tokens around one text, as those of a pair whose document is empty."""
+        one = tokenizer.encode("a")
+        text = np.flatnonzero([index == 0 for index in one.sequence_ids])
+        before, after = tuple(one.ids[: text[0]]), tuple(one.ids[text[-1] + 1 :])
+        return cls(before, (), after, False, 0, pad, from_front)
+
+    @classmethod
     def from_json(cls, text: str) -> PairTemplate:
         fields = json.loads(text)
         return cls(**fields | {side: tuple(fields[side]) for side in ("before", "between", "after")})
+
+    def typed(self, segments: bool) -> PairTemplate:
+        """The template for a model with segments, or without."""
+        return replace(self, second_segment=self.second_segment and segments)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -121,7 +133,7 @@ class PairTemplate:
             query_lengths, document_lengths = self.lengths(*lengths, max_length)
             query, query_mask = padded_rows(queries, query_rows, query_lengths, last=self.from_front)
             document, document_mask = padded_rows(documents, document_rows, document_lengths)
-            return self._lay_out(query[query_mask], query_lengths, document[document_mask], document_lengths)
+            return self.laid_out(query[query_mask], query_lengths, document[document_mask], document_lengths)
         read = np.minimum(lengths[1], passages_of)
         query_lengths, size, count = self.cut(lengths[0], read, max_length)
         document, document_mask = padded_rows(documents, document_rows, read)
@@ -130,10 +142,10 @@ class PairTemplate:
         sizes = np.repeat(size, count)
         last = np.cumsum(count) - 1
         sizes[last] = read - (count - 1) * size
-        inputs = self._lay_out(query[query_mask], repeated, document[document_mask], sizes)
+        inputs = self.laid_out(query[query_mask], repeated, document[document_mask], sizes)
         return inputs | {"passages": torch.from_numpy(count.astype(np.int64))}
 
-    def _lay_out(
+    def laid_out(
         self, query: Tensor, query_lengths: np.ndarray, document: Tensor, document_lengths: np.ndarray
     ) -> dict[str, Tensor]:
         """Rows of token ids. The texts are flat: the tokens of all rows one after the other."""

@@ -172,7 +172,7 @@ def encoders_of(runs: Iterable[TrainingRun]) -> dict[str, str]:
     """What the pretrained encoders of trainings are, by name, as far as it can be told (`encoder_version`)."""
     if not (named := {model for ranker in _rankers_of(runs) if (model := getattr(ranker, "model", None))}):
         return {}
-    from trainables.rankers.encoders import encoder_version  # here: it imports transformers
+    from trainables.rankers.hub import encoder_version
 
     versions = {name: encoder_version(name) for name in sorted(named)}
     return {name: version for name, version in versions.items() if version}

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 from scipy.special import expit
-from torch import Tensor
 
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import ConfigError, DataError, Problem
 from trainables.core.files import read_text
 from trainables.data.columns import RankingData, require_texts
-from trainables.rankers import load_ranker, ranker_settings
 from trainables.rankers.first_stage import KEY as FIRST_STAGE
 from trainables.rankers.first_stage import first_stage_for, require_first_stage
-from trainables.rankers.folder import ModelFolder, read_folder, require_activation, require_known
-from trainables.rankers.ranker import Ranker, RankerModule, TextSide, Tokens
-from trainables.rankers.settings import BertSettings, BiEncoderSettings, RankerSettings
+from trainables.rankers.hub import ADAPTER, MODULES, SETTINGS, document_of, file_of, unusable
+from trainables.rankers.ranker import RankerModule, TextSide, Tokens
+from trainables.rankers.settings import BertSettings
 from trainables.training import checkpoint
 from trainables.training.device import best_device, choose_precision
 from trainables.training.features import SavedFeatureRanker, training_over_features
@@ -39,6 +37,8 @@ from trainables.training.ranker_folder import (
 )
 from trainables.training.scoring import Scorer
 
+ACTIVATIONS = ("Identity", "Sigmoid", "Tanh")
+RANKING = ("ForSequenceClassification", "ForCausalLM")  # classes of models that give a score of a pair
 BROKEN = (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError)
 """Errors of a folder whose files are missing, damaged or of different rankers."""
 
@@ -120,7 +120,8 @@ class SavedRanker:
         """The error of scores that are NaN or infinite, with the first weight that is."""
         for name, tensor in self.module.state_dict().items():
             if not tensor.isfinite().all():
-                wrong = f"has NaN or infinite numbers in its weight {name}, and so in its scores"
+                own = name.removeprefix("model.0.model.")  # of a model that sentence-transformers holds
+                wrong = f"has NaN or infinite numbers in its weight {own}, and so in its scores"
                 return DataError(Problem(self.folder, wrong, "a ranker whose training did not diverge"))
         return DataError(Problem(self.folder, "gives scores that are NaN or infinite", "another precision, as fp32"))
 
@@ -159,66 +160,58 @@ def load_ranker_folder(folder: Path) -> SavedRanker | SavedFeatureRanker:
         if run.reads == "features":
             return SavedFeatureRanker(run, training_over_features(run).read_ranker(run, folder))
         ranker, settings = ranker_of(run)
-        files, tensors = _read(folder, ranker)
-        files |= config.get("files", {})
-        _require_sizes(files, tensors)
-        module = ranker.restore(files, settings, run.training.max_length, len(classes) or 1)
-        module.load_state_dict(tensors)
+        if is_shared_form(folder):
+            length, outputs = run.training.max_length, len(classes) or 1
+            module, files = ranker.open(folder, config.get("files", {}), settings, length, outputs)
+        else:
+            files = {path.name: read_text(path) for path in sorted((folder / TEXT).iterdir())}
+            module = ranker.restore(files, settings, run.training.max_length, len(classes) or 1)
+            module.load_state_dict(checkpoint.load_tensors(folder / WEIGHTS))
     except BROKEN as error:
         why = " ".join(str(error).split())
         raise DataError(Problem(str(folder), f"cannot be read: {why}", "a ranker written by tune-cl train")) from error
     return SavedRanker(run, module, files, classes, folder=str(folder))
 
 
-def _require_sizes(files: Mapping[str, str], tensors: Mapping[str, Tensor]) -> None:
-    """Raises ValueError if an encoder's configuration asks for more than there are weights."""
-    if CONFIG in files:
-        from trainables.rankers.encoders import misfit  # imports transformers
-
-        if wrong := misfit(json.loads(files[CONFIG]), [tensor.shape for tensor in tensors.values()]):
-            raise ValueError(f"its model {wrong}")
-
-
-def _read(folder: Path, ranker: Ranker) -> tuple[dict[str, str], dict[str, Tensor]]:
-    if is_shared_form(folder):
-        return ranker.read(folder)
-    files = {path.name: read_text(path) for path in sorted((folder / TEXT).iterdir())}
-    return files, checkpoint.load_tensors(folder / WEIGHTS)
-
-
-def load_weights(folder: Path, run: TrainingRun) -> dict[str, Tensor]:
-    """The module's tensors in a SavedRanker folder of a ranker of the run's kind."""
-    checkpoint.require_whole(folder)
-    return _read(folder, ranker_of(run)[0])[1]
-
-
 def load_encoder(model: str) -> SavedRanker:
     """The model of a folder or hub name that tune_cl did not write, as the ranker that reads it. Raises ConfigError if
     none does."""
-    from trainables.rankers.pretrained import PretrainedRanker  # imports transformers, as encoders does
+    from trainables.rankers.pretrained import PretrainedRanker, longest_of  # here: it imports sentence-transformers
 
-    folder = require_known(read_folder(model))
-    settings = settings_for(folder)
-    ranker = load_ranker(settings.name)
+    ranker, settings = ranker_of(run := TrainingRun.model_validate({"ranker": ranker_keys(model)}))
     assert isinstance(ranker, PretrainedRanker)
     files = ranker.files(settings, from_front=False)
-    most, nothing = ranker.most_tokens(files), Tokens.of(())
-    module = ranker.build(TextSide(nothing, nothing, files), settings, most)
-    training = {"max_length": most, "precision": "fp32"}
-    run = TrainingRun.model_validate({"ranker": settings.model_dump(), "training": training})
-    if folder.kind in ("sentences", "seq2seq"):
-        return SavedRanker(run, module, files, folder=model)
-    of_two = folder.kind == "classifier" and len(folder.config.get("id2label") or "12") == 2
-    activation = "Sigmoid" if of_two else require_activation(folder)
-    return SavedRanker(run, module, files, (), activation, model)
+    most, nothing = longest_of(files), Tokens.of(())
+    module: Any = ranker.build(TextSide(nothing, nothing, files), settings, most)
+    training = run.training.model_copy(update={"max_length": most, "precision": "fp32"})
+    activation = activation_of(module.model, model) if isinstance(settings, BertSettings) else "Identity"
+    return SavedRanker(run.model_copy(update={"training": training}), module, files, (), activation, model)
 
 
-def settings_for(folder: ModelFolder) -> RankerSettings:
-    """The ranker that a folder's model is, without training."""
-    from trainables.rankers.encoders import is_decoder
+def activation_of(model: Any, name: str) -> str:
+    """What users see of a CrossEncoder's logits. Raises ConfigError for a function that is not known here."""
+    if model.num_labels == 2:
+        return "Sigmoid"  # of the log-odds: the probability of the second
+    activation = type(model.activation_fn).__name__
+    if activation not in ACTIVATIONS:
+        raise unusable(name, f"asks for the activation {activation[:80]!r}", f"one of {', '.join(ACTIVATIONS)}")
+    return activation
 
-    if folder.kind == "sentences":
-        return BiEncoderSettings.model_validate({"model": folder.model})
-    if folder.kind == "decoder" or (folder.kind == "classifier" and is_decoder(folder.model_type)):
-        return ranker_settings({"name": "decoder", "model": folder.model})
-    return BertSettings.model_validate({"model": folder.model, "head": "pretrained"})
+
+def ranker_keys(model: str) -> dict[str, str]:
+    """The `ranker.*` keys of a model that is used as it is: a CrossEncoder or a SentenceTransformer."""
+    if file_of(model, MODULES) is not None:
+        kind = document_of(model, SETTINGS).get("model_type", "SentenceTransformer")
+    else:
+        adapted = document_of(model, ADAPTER)
+        names = document_of(str(adapted.get("base_model_name_or_path", model)), "config.json")
+        ranks = [str(name).endswith(RANKING) for name in names.get("architectures") or []]
+        kind = "CrossEncoder" if any(ranks) or adapted.get("task_type") in ("SEQ_CLS", "CAUSAL_LM") else ""
+        kind = "SentenceTransformer" if names.get("model_type") == "model2vec" else kind
+    if kind == "CrossEncoder":
+        return {"name": "bert", "model": model, "head": "pretrained"}
+    if kind != "SentenceTransformer" and kind:
+        raise unusable(model, f"is a {kind}", "a CrossEncoder or a SentenceTransformer")
+    if not kind:
+        raise unusable(model, "has no scoring layer and no pooling", "a CrossEncoder or a SentenceTransformer")
+    return {"name": "bi_encoder", "model": model}

@@ -35,7 +35,7 @@ from trainables.training.losses import LOSSES, LossSettings
 from trainables.training.memory import enough_memory
 from trainables.training.prepared import PreparedData, ranker_of
 from trainables.training.progress import STATE, RankerProgress
-from trainables.training.saved_ranker import load_weights, write_ranker
+from trainables.training.saved_ranker import SavedRanker, load_ranker_folder, write_ranker
 from trainables.training.scoring import Scorer, fixed_features
 
 WORTH_FEATURES = 8  # times the rows that a training draws: for more candidates, features are not computed ahead
@@ -320,9 +320,10 @@ class Training(RankerProgress):
         write_ranker(self.run, self.module, self.prepared.text, folder, self.prepared.data.classes)
 
     def restore_ranker(self, folder: Path) -> None:
-        """Takes the weights that `save_ranker` wrote, to score with."""
-        self.module.merge_adapters()
-        self.module.load_state_dict(load_weights(folder, self.run))
+        """Takes the ranker that `save_ranker` wrote, to score with."""
+        ranker = load_ranker_folder(folder)
+        assert isinstance(ranker, SavedRanker)
+        self.module = ranker.module.to(self.device)
 
 
 def initial_module(run: TrainingRun, prepared: PreparedData) -> RankerModule:

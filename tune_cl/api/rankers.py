@@ -17,7 +17,7 @@ from trainables.data.forms.frames import Data, as_source
 from trainables.data.settings import DataConfig
 from trainables.evaluation.per_query import scores_file, write_scores
 from trainables.rankers.hub import upload
-from trainables.training.ranker_folder import require_ranker
+from trainables.training.ranker_folder import is_of_others, require_ranker
 from tune_cl.api.arguments import documents_of, pairs_of, require_texts
 from tune_cl.api.outputs import data_label, output_path
 from tune_cl.model_card import without_local_paths, write_license
@@ -130,7 +130,8 @@ class Ranker:
         if license is not None:
             write_license(self.folder, license)
         with without_local_paths(self.folder) as folder:
-            return upload(folder, name, private, f"{self.name} trained by tune_cl")
+            by = "" if is_of_others(self.folder) else " trained by tune_cl"
+            return upload(folder, name, private, f"{self.name}{by}")
 
     def __repr__(self) -> str:
         return f"<Ranker {self.name} from {self.folder}>"

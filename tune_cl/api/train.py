@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import yaml
 
 from trainables.config.keys import NEEDS, TrainingRun, without_effect
-from trainables.config.task_fit import require_usable
 from trainables.core.errors import ConfigError, Interrupted, Problem
 from trainables.core.files import require_folder, write_text
 from trainables.core.plugins import Names, load_plugins, sources_of
@@ -21,6 +20,7 @@ from trainables.data import require_source
 from trainables.data.columns import required_split
 from trainables.data.forms.frames import Data, as_source
 from trainables.evaluation.metrics import dev_key
+from trainables.rankers.hub import require_model
 from trainables.rankers.settings import TINY
 from tune_cl.api.rankers import Ranker, load_ranker
 from tune_cl.api.session import working
@@ -105,7 +105,7 @@ def train(
     with working(progress):
         run = load_training_run(space, overridden, as_source(data), ranker)
         require_source(run.data.source)
-        require_usable(run)
+        require_model(run.ranker)
         folder = default_output(run) if output is None else Path(output).expanduser()
         source = absolute("data.source", run.data.source)  # so that the ranker finds its data from any folder
         run = run.model_copy(update={"data": run.data.model_copy(update={"source": source})})

@@ -13,13 +13,14 @@ from pydantic import BaseModel, ValidationError
 from trainables.config.function import Objective, missing, objective_of_record, same
 from trainables.config.keys import NEEDS, TrainingRun, unflatten, without_effect
 from trainables.config.objective import OBJECTIVE
-from trainables.config.task_fit import require_fit, require_usable
+from trainables.config.task_fit import require_fit
 from trainables.core.errors import ConfigError, Problem, gathering
 from trainables.core.files import LONGEST_NAME, names_folder
 from trainables.core.randomness import generator
 from trainables.core.validation import active_values, problems_of, with_needs
 from trainables.data import require_source, task_of
 from trainables.rankers import RANKERS
+from trainables.rankers.hub import require_model
 from tune_cl.experiment.experiment import Experiment, TrialConfig, base_ranker, plain_point, twin_point
 from tune_cl.experiment.known_points import published_points
 from tune_cl.experiment.search_keys import SEARCH_KEYS, SEARCH_NEEDS, SearchConfig
@@ -71,7 +72,7 @@ def requested_experiment(
     if experiment.objective is None:
         base = base_ranker(experiment)
         require_source(base.data.source)
-        require_usable(base)
+        require_model(base.ranker)
     return experiment
 
 

@@ -175,32 +175,19 @@ def _ask_for_cls(_: nn.Module, args: tuple[Tensor, None], kwargs: dict[str, Any]
     return (rows(states[0], kwargs["starts"])[None],), kwargs | {"encoder_hidden_states": states}
 
 
+def unpack_output(encoder: PreTrainedModel) -> None:
+    """Makes a packed encoder give [CLS] vectors as a batch of one token each, [P, 1, D], in the order before packing:
+    poolers and heads of transformers read the first token of a sequence."""
+    stack = getattr(encoder, "encoder", None) or getattr(encoder, "transformer", None) or encoder
+    stack.register_forward_hook(_in_order, with_kwargs=True)
+
+
+def _in_order(_: nn.Module, __: Any, kwargs: dict[str, Any], output: Any) -> Any:
+    output.last_hidden_state = cls_vectors(output.last_hidden_state, kwargs["starts"], kwargs["packed_index"])[:, None]
+    return output
+
+
 def cls_vectors(states: Tensor, starts: Tensor, ranks: Tensor) -> Tensor:
     """[CLS] vectors [P, D], in the order before packing, from a packed encoder's `last_hidden_state`."""
     tokens = ranks if states.shape[1] == len(starts) else starts[ranks]
     return rows(states[0], tokens)
-
-
-def pooled(states: Tensor, mask: Tensor, how: str) -> Tensor:
-    """A vector for each sequence, [N, D], of its tokens' [N, L, D], where the mask [N, L] is true, from the first token
-    on: `how` as in ranker.pooling."""
-    if how == "cls":
-        return states[:, 0]
-    if how == "lasttoken":
-        return states[torch.arange(len(states), device=states.device), mask.sum(1).clamp_min(1) - 1]
-    reads = mask.bool()[:, :, None]
-    if how == "max":
-        return states.masked_fill(~reads, -torch.inf).max(1).values
-    if how == "weightedmean":
-        reads = reads * torch.arange(1, states.shape[1] + 1, device=states.device, dtype=states.dtype)[:, None]
-    return (states * reads).sum(1) / reads.sum(1).clamp_min(1)
-
-
-def pooled_vectors(states: Tensor, groups: tuple[Group, ...], reads: Tensor, ranks: Tensor, how: str) -> Tensor:
-    """As `pooled`, in the order before packing, from a packed encoder's `last_hidden_state` [1, T, D]."""
-    tokens = [group.sequences * group.width for group in groups]
-    vectors = [
-        pooled(part.unflatten(0, (group.sequences, group.width)), mask.view(group.sequences, group.width), how)
-        for group, part, mask in zip(groups, states[0].split(tokens), reads.split(tokens), strict=True)
-    ]
-    return rows(torch.cat(vectors), ranks)
