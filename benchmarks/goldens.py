@@ -223,7 +223,7 @@ bert classification: trec/cacm bert ranker.head=classification training.loss=poi
 bert passages: trec/cacm bert ranker.passages=average ranker.document_length=60
 bert lora: trec/cacm bert ranker.lora.rank=2 ranker.head_lr=0.01 training.warmup=0.3
 bert of classes: pairs/sick bert data.train_share=0.05
-language model: trec/cacm bert ranker.head=pretrained ranker.model=small-decoder training.max_length=300 data.top_k=3
+decoder: trec/cacm bert ranker.head=pretrained ranker.model=small-decoder training.max_length=300 data.top_k=3
 bi_encoder in batch: trec/cacm bi_encoder training.loss=softmax training.in_batch_negatives=true
 bi_encoder retrieval: trec/cacm bi_encoder evaluation.retrieve=20 ranker.similarity=dot {PACED}
 lambdamart: ltr/mq2008 lambdamart metric=ndcg@10

@@ -107,7 +107,7 @@ def test_five_steps_are_those_of_a_plain_loop(kind: str, tmp_path: Path, monkeyp
     trained = dict(training.module.named_parameters())
     compared = 0
     for name, weight in model.named_parameters():
-        if f"model.0.model.{name}" in trained:
+        if f"model.0.model.{name}" in trained and not name.endswith("key.bias"):  # whose gradient is rounding alone
             torch.testing.assert_close(trained[f"model.0.model.{name}"], weight, rtol=1e-5, atol=1e-5, msg=name)
             compared += 1
     assert compared > 20

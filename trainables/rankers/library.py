@@ -54,7 +54,7 @@ def loaded(kind: type[Model], model: str) -> Model:
         raise unusable(model, "is not a folder")
     online = not folder and hub_answers()
     try:
-        with nullcontext() if online else hub_out_of_reach():
+        with _silence(), nullcontext() if online else hub_out_of_reach():
             made = _made(kind, model, not online)
         _require_tokens(model, made)
         _require_own_scores(model, made)
@@ -68,6 +68,18 @@ def loaded(kind: type[Model], model: str) -> Model:
             raise unusable(model, "has no model.safetensors", CONVERT) from error
         raise unusable(model, f"cannot be loaded ({why})") from error
     return made
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """In the block, transformers reports no weights that a folder has beside those that are used."""
+    verbosity = transformers.logging.get_verbosity()
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        transformers.logging.set_verbosity(verbosity)
 
 
 def _made(kind: type[Model], model: str, local: bool) -> Model:
@@ -185,7 +197,6 @@ def _with_adapter(kind: type[Model], model: str) -> Model:
         names = {name.removeprefix("base_model.model."): name for name in file.keys()}  # noqa: SIM118 - no mapping
         labels = [file.get_slice(names[name]).get_shape()[0] for name in names if name.endswith(HEADS)]
     options: dict[str, Any] = {"num_labels": labels[0]} if task == "SEQ_CLS" and labels else {}
-    transformers.logging.disable_progress_bar()
     with TemporaryDirectory() as folder, hub_out_of_reach(), torch.random.fork_rng(devices=[]):
         auto: Any = CLASSES.get(task, transformers.AutoModel)
         whole, found = auto.from_pretrained(base, output_loading_info=True, **OPTIONS, **options)
