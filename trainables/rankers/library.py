@@ -290,5 +290,6 @@ def saved(model: CrossEncoder | SentenceTransformer, max_length: int, folder: Pa
         if getattr(first.config, "type_vocab_size", 2) == 1:
             tokenizer.model_input_names = [name for name in tokenizer.model_input_names if name != "token_type_ids"]
             tokenizer.init_kwargs["model_input_names"] = tokenizer.model_input_names
-        tokenizer.init_kwargs |= {"model_max_length": max_length} | ({"split_special_tokens": True} if plain else {})
+        tokenizer.split_special_tokens = plain or tokenizer.split_special_tokens
+        tokenizer.init_kwargs |= {"model_max_length": max_length, "split_special_tokens": plain}  # what is saved
     model.save_pretrained(str(folder), create_model_card=False)
