@@ -58,10 +58,12 @@ def courses(search: tune_cl.Search) -> list[tuple[Any, ...]]:
 def test_a_search_has_pairs_and_logs_what_the_function_reports(whole: tune_cl.Search) -> None:
     outcomes = whole.trials["outcome"].tolist()
     assert outcomes[0] == "completed" and "failed" not in outcomes
-    assert whole.trials["arm"].tolist() == ["plain", "curriculum"] * 3
+    assert set(whole.trials["arm"]) == {"plain", "curriculum"}
     shared = whole.trials.set_index("trial_id")["parameters.lr"]
-    twins = whole.trials[whole.trials["arm"] == "curriculum"].set_index("trial_id")["twin"]
-    assert all(shared[trial] == shared[twin] for trial, twin in twins.items()), "a pair shares the function's own keys"
+    twins = whole.trials[whole.trials["arm"] == "curriculum"].set_index("trial_id")["twin"].dropna()
+    assert len(twins) and all(shared[trial] == shared[twin] for trial, twin in twins.items()), (
+        "a pair shares the function's own keys"
+    )
     client = mlflow.MlflowClient(whole.tracking_uri)
     parent = client.get_run(whole.document["mlflow_run_id"])
     runs = client.search_runs([parent.info.experiment_id], "tags.`tune_cl.kind` = 'trial'")

@@ -161,8 +161,9 @@ class SearchState:
         trained with further seeds, by the mean of their best dev values over all seeds, then the others by theirs; the
         lowest number wins a tie. Failed trials are left out: what they reported may be wrong."""
         values = self.dev_by_seed()
-        order = sorted(values, key=lambda name: (len(values[name]) < 2, -fmean(values[name]), self.trials[name].number))
-        reached = [(self.trials[name], self.trials[name].best(self.metric)) for name in order]
+        trials = {trial.trial: trial for trial in self.trials.values()}  # a confirmation's stand under other names
+        order = sorted(values, key=lambda name: (len(values[name]) < 2, -fmean(values[name]), trials[name].number))
+        reached = [(trials[name], trials[name].best(self.metric)) for name in order]
         return [(trial, at) for trial, at in reached if at is not None]
 
     def dev_by_seed(self, before: float = math.inf) -> dict[str, list[float]]:
