@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -206,13 +206,12 @@ class SearchDriver:
             return WAIT
         while self.waiting:
             trial = self.waiting.pop(0)
-            checkpoint, iteration = self.last_checkpoint(trial)
             self._stop_where_used_up(trial)
             stop = self.progress.stops.get(trial.trial)
-            if stop and stop.iteration <= iteration:  # killed between the decision and its record
+            if stop and stop.iteration <= self.last_checkpoint(trial)[1]:  # killed between the decision and its record
                 self.ended(trial.trial)
-                continue
-            return self._begin(trial.trial, checkpoint)
+            else:
+                return self._go_on(trial)
         return self._new_or_paused()
 
     def _stop_where_used_up(self, trial: TrialState) -> None:
@@ -226,13 +225,13 @@ class SearchDriver:
         new = self._new()
         if not self.ended_by and (paused := self.progress.next_paused(last=False)):
             still_saves = paused in self.running  # Tune asks for further trials as soon as it has passed a result on
-            return WAIT if still_saves else self._go_on(paused)
+            return WAIT if still_saves else self._go_on(self.state.trials[paused])
         if new is not None:
-            return self._begin_new(new)
+            return self._begin(new)
         if self.running:  # their results may decide what comes next
             return WAIT
         if not self.ended_by and (paused := self.progress.next_paused(last=True)):
-            return self._go_on(paused)
+            return self._go_on(self.state.trials[paused])
         waiting = self.state.open_trials()
         for trial in waiting:
             self._end(trial.trial, "stopped_early", self.ended_by or f"did not go on from iteration {trial.iterations}")
@@ -307,52 +306,32 @@ class SearchDriver:
 
     def _recorded(self, metrics: dict[str, Any]) -> dict[str, float]:
         """The metrics of a result: all that a user's function reported, or those that every ranker reports."""
-        reported = metrics.get("reported")
-        ours = (
-            {key: metrics[key] for key in (dev_key(self.experiment.base.run.metric), *REPORTED)}
-            if reported is None
-            else reported
-        )
+        keys = (dev_key(self.experiment.base.run.metric), *REPORTED)
+        reported = metrics["reported"] if "reported" in metrics else {key: metrics[key] for key in keys}
         on_a_device = {key: metrics[key] for key in ON_A_DEVICE if key in metrics}
-        return {key: float(value) for key, value in (ours | on_a_device).items()}
+        return {key: float(value) for key, value in (reported | on_a_device).items()}
 
     def _files(self, trial: str) -> Path:
         return self.journal.path.parent / TRIALS / trial
 
-    def _go_on(self, name: str) -> Plan:
-        """A paused trial's plan: from its checkpoint."""
-        return self._begin(name, self.last_checkpoint(self.state.trials[name])[0])
-
-    def _begin_new(self, new: NewTrial) -> Plan:
+    def _begin(self, new: NewTrial) -> Plan:
         """Records a new trial; returns its plan."""
-        number = len(self.state.trials)
-        run = with_seed(new.config, new.seed)
-        event = {
-            "event": "trial",
-            "trial": trial_id(number),
-            "number": number,
-            "params": run.in_force(),
-            "chosen": new.config.point,
-            "seed": new.seed,
-            "baseline": number == 0,
-            "arm": new.arm,
-        }
+        number, run = len(self.state.trials), with_seed(new.config, new.seed)
+        event = {"event": "trial", "trial": trial_id(number), "number": number, "baseline": number == 0}
+        event |= {"params": run.in_force(), "chosen": new.config.point, "seed": new.seed, "arm": new.arm}
         self.record(event | new.fields)
-        return self._plan(trial_id(number), run, None)
+        return self._plan(trial_id(number), None)
 
-    def _begin(self, name: str, checkpoint: str | None) -> Plan:
-        """Records that a trial goes on; returns its plan."""
-        trial = self.state.trials[name]
+    def _go_on(self, trial: TrialState) -> Plan:
+        """Records that a trial goes on from its last checkpoint; returns its plan."""
         keys = ("trial", "number", "params", "seed", "baseline", "arm")
-        run = self.run_of(trial)
-        event = {"event": "trial", **{key: getattr(trial, key) for key in keys}, "chosen": trial.point}
-        self.record(event)
-        return self._plan(name, run, checkpoint)
+        self.record({"event": "trial", **{key: getattr(trial, key) for key in keys}, "chosen": trial.point})
+        return self._plan(trial.trial, self.last_checkpoint(trial)[0])
 
-    def _plan(self, trial: str, run: AnyRun, checkpoint: str | None) -> Plan:
+    def _plan(self, trial: str, checkpoint: str | None) -> Plan:
         self.running.add(trial)
         resources = self.experiment.search.resources
-        return Plan(trial, run, checkpoint, resources.threads, resources.gpu)
+        return Plan(trial, self.run_of(self.state.trials[trial]), checkpoint, resources.threads, resources.gpu)
 
     def run_of(self, trial: TrialState) -> AnyRun:
         """A trial's training."""
@@ -391,16 +370,8 @@ class SearchDriver:
             folder = str(self._files(trial))
         best = None if outcome == "failed" else state.best(self.experiment.base.run.metric)
         self.running.discard(trial)
-        self.record(
-            {
-                "event": "end",
-                "trial": trial,
-                "outcome": outcome,
-                "reason": reason,
-                "artifacts": folder,
-                "best": {"iteration": best.iteration, "dev": best.dev} if best else None,
-            }
-        )
+        event = {"event": "end", "trial": trial, "outcome": outcome, "reason": reason, "artifacts": folder}
+        self.record(event | {"best": asdict(best) if best else None})
         self.with_checkpoints.append(trial)
 
     def record(self, fields: Mapping[str, Any]) -> None:

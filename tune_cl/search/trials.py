@@ -49,25 +49,15 @@ class Trials(Protocol):
         """Takes in a result; returns whether the trial may go on."""
         ...
 
-    def note(self, trial: str, text: str) -> None:
-        """Something about a trial that the user should know."""
-        ...
+    def note(self, trial: str, text: str) -> None: ...  # that the user should know
 
-    def machine(self, trial: str, text: str) -> None:
-        """What a trial computes with."""
-        ...
+    def machine(self, trial: str, text: str) -> None: ...  # what a trial computes with
 
-    def checkpoint(self, trial: str, iteration: int, path: str) -> None:
-        """A checkpoint was written."""
-        ...
+    def checkpoint(self, trial: str, iteration: int, path: str) -> None: ...
 
-    def ended(self, trial: str) -> None:
-        """A trial ended by itself or by a decision."""
-        ...
+    def ended(self, trial: str) -> None: ...  # by itself or by a decision
 
-    def failed(self, trial: str, reason: str) -> None:
-        """A trial's process failed more often than it may be retried."""
-        ...
+    def failed(self, trial: str, reason: str) -> None: ...  # more often than it may be retried
 
     def recorded(self) -> Mapping[str, list[str]]:
         """Addresses of all checkpoints of earlier sessions, by trial, oldest first."""
