@@ -91,7 +91,7 @@ def _trial(trial: TrialState, metric: str, opened: list[str], values: list[float
         trial_id=trial.trial,
         label=trial.words,
         arm=trial.arm,
-        twin=trial.twin,
+        twin=trial.twin if trial.arm == CURRICULUM else None,
         repeats=trial.repeats,
         seed=trial.seed,
         outcome=cast("Outcome | None", outcome),
