@@ -134,7 +134,7 @@ def _searched(contents: Contents, result: SearchResult, cited: _Cited) -> Iterat
     of_plain = "plain training" if result.plain is None or result.over_curricula else f"with {latex(result.plain)}"
     yield f"It made {counted(len(result.trials), 'trial')}, {plain} of them {of_plain}."
     if any(trial.twin for trial in result.of_arm("curriculum")):
-        yield "Each curriculum has one of these as its twin, with equal other settings and seed."
+        yield "Each of the others has one of these as its twin, with equal other settings and seed."
     if result.further_seeds:
         yield f"{counted(result.further_seeds, 'trial')} repeated the best of both with further seeds."
     searcher = latex(search.searcher) + cited(_source("search.searcher", search.searcher))
