@@ -9,7 +9,6 @@ NO_PAIRS, NO_CLS = "which reads no pairs", "does not begin a pair with its [CLS]
 REFUSED = {  # words of the refusal under `bert`, and under `bi_encoder`; None: it is not refused
     "funnel": (PADS, PADS),
     "bert, three labels": ("has 3 labels, not 1 or 2", None),
-    "CrossEncoder with Softplus": ("asks for the activation 'Softplus'", None),
     "SentenceTransformer with LSTM": ("LSTM.__init__() missing",) * 2,
     "StaticEmbedding with Dense, prompts and a length": (NO_PAIRS, None),
     "model2vec": (NO_PAIRS, None),

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import save_file
-from scipy.special import expit
+from torch import Tensor
 
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import ConfigError, DataError, Problem
@@ -37,7 +38,6 @@ from trainables.training.ranker_folder import (
 )
 from trainables.training.scoring import Scorer
 
-ACTIVATIONS = ("Identity", "Sigmoid", "Tanh")
 RANKING = ("ForSequenceClassification", "ForCausalLM")  # classes of models that give a score of a pair
 BROKEN = (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError)
 """Errors of a folder whose files are missing, damaged or of different rankers."""
@@ -47,21 +47,20 @@ BROKEN = (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorErro
 class SavedRanker:
     """A trained ranker that scores new texts, without its training data and without downloads.
 
-    `classes`: the classes that it predicts, in the order of its logits; empty if it ranks. `activation`: what users see
-    of its scores, as with cross-encoders of others: these (Identity), or their Sigmoid or Tanh; the order is the same.
-    `folder`: where it was read from, or its hub name.
+    `classes`: the classes that it predicts, in the order of its logits; empty if it ranks. `activation`: of the scores
+    that users see of another program's CrossEncoder; the order is the same. `folder`: where it was read from, or its hub name.
     """
 
     run: TrainingRun
     module: RankerModule
     files: dict[str, str]
     classes: tuple[str, ...] = ()
-    activation: str = "Identity"
+    activation: Callable[[Tensor], Tensor] | None = None
     folder: str = "ranker"
 
     def shown(self, scores: np.ndarray) -> np.ndarray:
         """The scores as users see them, float32 of the same shape."""
-        return {"Identity": np.positive, "Sigmoid": expit, "Tanh": np.tanh}[self.activation](scores)
+        return scores if self.activation is None else self.activation(torch.from_numpy(scores)).numpy()
 
     def precision(self, asked: str | None = None) -> str:
         """The precision of scores on this machine: fp32 or bf16. `asked`: as in training.precision; None: that of its
@@ -184,18 +183,10 @@ def load_encoder(model: str) -> SavedRanker:
     most, nothing = longest_of(files), Tokens.of(())
     module: Any = ranker.build(TextSide(nothing, nothing, files), settings, most)
     training = run.training.model_copy(update={"max_length": most, "precision": "fp32"})
-    activation = activation_of(module.model, model) if isinstance(settings, BertSettings) else "Identity"
+    activation = None
+    if isinstance(settings, BertSettings):  # of two labels, that of the log-odds: the probability of the second
+        activation = torch.sigmoid if module.model.num_labels == 2 else module.model.activation_fn
     return SavedRanker(run.model_copy(update={"training": training}), module, files, (), activation, model)
-
-
-def activation_of(model: Any, name: str) -> str:
-    """What users see of a CrossEncoder's logits. Raises ConfigError for a function that is not known here."""
-    if model.num_labels == 2:
-        return "Sigmoid"  # of the log-odds: the probability of the second
-    activation = type(model.activation_fn).__name__
-    if activation not in ACTIVATIONS:
-        raise unusable(name, f"asks for the activation {activation[:80]!r}", f"one of {', '.join(ACTIVATIONS)}")
-    return activation
 
 
 def ranker_keys(model: str) -> dict[str, str]:
