@@ -48,7 +48,8 @@ class SavedRanker:
     """A trained ranker that scores new texts, without its training data and without downloads.
 
     `classes`: the classes that it predicts, in the order of its logits; empty if it ranks. `activation`: of the scores
-    that users see of another program's CrossEncoder; the order is the same. `folder`: where it was read from, or its hub name.
+    that users see of another program's CrossEncoder; the order is the same. `folder`: where it was read from, or
+    its hub name.
     """
 
     run: TrainingRun
