@@ -145,12 +145,14 @@ def read_once(experiment: Experiment) -> dict[str, PreparedData]:
 def without_ray(executor: InProcess) -> Iterator[None]:
     """Replaces Ray's execution, and leaves out what no verdict depends on."""
     replaced = {"run_trials": executor.run_trials, "ray_session": lambda *_: nullcontext()}
-    replaced |= {"MlflowWriter": no_mlflow, "write_report": lambda *_: None, "Concurrency": lambda *_: lambda: 1}
+    replaced |= {"MlflowWriter": no_mlflow, "write_report": lambda *_: None}
     unread = {"notes": lambda *_: [], "label_free": lambda *_: NOTHING}
     patches = [
         patch.multiple(module, **{name: value for name, value in replaced.items() if hasattr(module, name)})
         for module in (run_search, run_trainings, retraining)
     ]
+    one_trial = SimpleNamespace(of=lambda *_: lambda: 1)
+    patches += [patch.object(module, "Concurrency", one_trial) for module in (run_search, run_trainings)]
     patches += [patch.multiple(inputs.RankerInputs, **unread), patch.object(inputs, "untrained", read_once)]
     with ExitStack() as stack:
         for one in (*patches, redirect_stderr(io.StringIO())):
