@@ -125,8 +125,7 @@ def emptied(path: Path) -> None:
     path.write_bytes(b"")
 
 
-@pytest.mark.parametrize("damage", [flipped, emptied, Path.unlink])
-@pytest.mark.parametrize("name", ["training.json", "ranker/model.safetensors"])
+@pytest.mark.parametrize(("name", "damage"), [("training.json", flipped), ("ranker/model.safetensors", emptied)])
 def test_a_training_whose_ranker_or_record_is_damaged_is_made_again_with_the_same_values(
     name: str, damage: Any, prepared: PreparedData, broken: Path, on_dev: dict[str, Any]
 ) -> None:
@@ -137,8 +136,7 @@ def test_a_training_whose_ranker_or_record_is_damaged_is_made_again_with_the_sam
     assert ended_result(broken, "dev") | {"seconds": 0.0} == on_dev | {"seconds": 0.0}
 
 
-@pytest.mark.parametrize("damage", [flipped, emptied, Path.unlink])
-@pytest.mark.parametrize("name", ["result.json", "test.per_query.tsv", "test.run.txt"])
+@pytest.mark.parametrize(("name", "damage"), [("result.json", emptied), ("test.run.txt", flipped)])
 def test_a_result_that_is_damaged_is_none(
     name: str, damage: Any, prepared: PreparedData, trained: Path, broken: Path
 ) -> None:

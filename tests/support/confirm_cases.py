@@ -71,7 +71,6 @@ def ended_search(
     space: str = SPACE,
     choices: Sequence[Flat] = OF_SPACE,
     options: Sequence[str] = (),
-    began: float = 1000.0,
 ) -> SearchFolder:
     """A search that has ended: the baseline and what else was chosen, four trials at most."""
     folder.mkdir(exist_ok=True)
@@ -79,17 +78,15 @@ def ended_search(
     experiment = load_experiment(str(folder / "toy.yaml"), options, data=str(data))
     search_folder = SearchFolder(folder / "runs", "toy")
     with Journal(search_folder.folder) as journal:
-        for event in searched(experiment, search_folder, choices, began):
+        for event in searched(experiment, search_folder, choices):
             journal.append(event)
     return search_folder
 
 
-def searched(
-    experiment: Experiment, search_folder: SearchFolder, choices: Sequence[Flat], began: float = 1000.0
-) -> Iterator[dict[str, Any]]:
-    """The journal's events, of which the search's own was at `began`."""
+def searched(experiment: Experiment, search_folder: SearchFolder, choices: Sequence[Flat]) -> Iterator[dict[str, Any]]:
+    """The journal's events."""
     read = {"name": "toy", "digest": load_data(base_ranker(experiment).data).digest}
-    yield search_event(experiment, search_folder.storage, data=read, seed=2, time=began)
+    yield search_event(experiment, search_folder.storage, data=read, seed=2, time=1000.0)
     every = [experiment.base.point, *choices]
     for number, (choice, dev) in enumerate(zip(every, [0.5, 0.55, 0.6, 0.9, 0.6], strict=False)):
         arm = "plain" if number == 0 or experiment.config(choice).is_plain else "curriculum"
