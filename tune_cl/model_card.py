@@ -27,7 +27,6 @@ from trainables.training.ranker_folder import CONFIG, HUB_NAME, OWN, is_shared_f
 from tune_cl.process import versions
 from tune_cl.results import Verdict
 from tune_cl.space.wording import label_free_of, label_free_rows, label_free_words
-from tune_cl.verdict.sentences import badge
 
 CARD = "README.md"
 HEADER = re.compile(r"---\n(.*?)\n---\n", re.DOTALL)
@@ -183,7 +182,7 @@ def write_verdict(folder: Path, verdict: Verdict, command: str) -> None:
         return
     rows = label_free_rows(verdict.first_stage, verdict.label_free)
     without = label_free_words(rows, verdict.metric, verdict.split)
-    words = " ".join([f"{badge(verdict)}.", *verdict.sentences, *([without] if without else [])])
+    words = " ".join([*verdict.sentences, *([without] if without else [])])
     by = shlex.join(_named(shlex.split(command)))
     section = f"**Verdict on the search that this ranker is the best of.** {words} (On {verdict.split}, by `{by}`.)"
     section = f"{BEGIN}\n{section}\n{END}"

@@ -25,7 +25,7 @@ from tune_cl.report.story import best_trials, on_dev
 from tune_cl.report.wording import interval_words, number, p_value, signed
 from tune_cl.results import Configuration, Opponent, SearchResult, Verdict, Written
 from tune_cl.space.wording import CAUTION, label_free_rows
-from tune_cl.verdict.sentences import badge, opponent_words
+from tune_cl.verdict.sentences import opponent_words
 
 FOLDER = "paper"  # in the search's folder
 REFERENCES = Path(__file__).parent / "templates" / "references.bib"
@@ -116,7 +116,7 @@ def _sources(params: Mapping[str, Any]) -> list[str]:
 def _methods(contents: Contents, result: SearchResult, cited: _Cited) -> str:
     sentences = [*_searched(contents, result, cited)]
     if verdict := contents.verdict:
-        sentences += [*_tested(verdict, cited), f"Result: {latex(badge(verdict))}."]
+        sentences += _tested(verdict, cited)
         sentences += [latex(sentence) for sentence in verdict.sentences]
     else:
         sentences += [*map(latex, on_dev(result)), NOT_CONFIRMED]

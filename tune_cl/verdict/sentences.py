@@ -35,8 +35,7 @@ def headline(verdict: Verdict) -> str:
     if verdict.verdict != "no difference shown":
         population = "new queries and new trainings" if _draws(verdict) else "new queries; the seed changes nothing"
         return f"{verdict.verdict.capitalize()}: {difference} ({between}), for {population}{p_words(verdict)}."
-    why = f"too few seeds for trainings that collapse ({_collapsed_seeds(verdict)}); " if _too_few(verdict) else ""
-    return f"No difference shown: {why}{difference}; {between}{p_words(verdict)}."
+    return f"No difference shown: {_too_few(verdict)}{difference}; {between}{p_words(verdict)}."
 
 
 def _draws(verdict: Verdict) -> bool:
@@ -207,17 +206,15 @@ def _rare(verdict: Verdict) -> list[Collapse]:
     return [one for one in verdict.collapses if counts[one.label] < OFTEN]
 
 
-def _too_few(verdict: Verdict) -> bool:
-    """Whether trainings rarely collapse, and too few seeds are without a collapse to tell how often."""
-    unsound = {one.seed for one in _rare(verdict)}
-    return bool(unsound) and len({*verdict.seeds} - unsound) < FEW_SOUND
-
-
-def _collapsed_seeds(verdict: Verdict) -> str:
-    seeds: dict[str, list[str]] = {}
-    for one in _rare(verdict):
-        seeds.setdefault(one.label, []).append(str(one.seed))
-    return "; ".join(f"seed {' and '.join(of_label)} of '{label}'" for label, of_label in seeds.items())
+def _too_few(verdict: Verdict) -> str:
+    """Which trainings collapsed, where too few seeds are without a collapse to tell how often it happens; else
+    empty."""
+    rare = _rare(verdict)
+    sound = {*verdict.seeds} - {one.seed for one in rare}
+    if not rare or len(sound) >= FEW_SOUND:
+        return ""
+    named = "; ".join(f"seed {one.seed} of '{one.label}'" for one in rare)
+    return f"too few seeds for trainings that collapse ({named}); "
 
 
 # -- notes ---------------------------------------------------------------------------------------------------------
