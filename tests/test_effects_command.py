@@ -10,7 +10,7 @@ import pytest
 
 from tests.support import confirm_cases
 from tests.support.confirm_cases import LINEAR, LocalTrainer, confirm, data, read_values, tracked, trainer
-from trainables.core.errors import DataError, Interrupted, WorkFailed
+from trainables.core.errors import Interrupted, WorkFailed
 from tune_cl.cli import main
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Journal, read_events
@@ -162,14 +162,6 @@ def test_the_command_prints_what_json_holds(search: SearchFolder, capfd: pytest.
     assert told["pairs"] == 2 and main(asked) == 0
     text = capfd.readouterr().out
     assert all(part in text for part in (f"{told['mean']:+.4f}", *told["notes"]))
-
-
-def test_a_damaged_file_of_effects_is_named(search: SearchFolder) -> None:
-    (search.folder / "effects").mkdir()
-    for text in ("{", "[]", json.dumps({"pairs": 1})):
-        (search.folder / "effects" / "test.json").write_text(text)
-        with pytest.raises(DataError, match=r"effects/test\.json"):
-            last_effects(search.folder)
 
 
 def test_further_seeds_tell_how_much_seeds_matter(search: SearchFolder) -> None:
