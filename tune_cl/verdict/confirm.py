@@ -39,8 +39,8 @@ from tune_cl.verdict.selection import (
     champion,
     choices,
     is_clearly_below,
-    seeds_of_selection,
     selected,
+    selecting,
 )
 from tune_cl.verdict.test import (
     Duel,
@@ -127,15 +127,12 @@ class Confirmation:
         self.seeds = new_seeds(request.seeds or default_seeds(state), state.search_seeds)
         if not self.draws:
             self.seeds = self.seeds[:1]  # all others give the same trainings
-        chosen_by_dev = {PLAIN: len(arms[PLAIN]) > 1, CURRICULUM: len(arms[CURRICULUM]) > 1 and not request.trials}
-        compares = {arm: chosen_by_dev[arm] and self.draws for arm in ARMS}
-        number = seeds_of_selection(sum(len(arms[arm]) for arm in ARMS if compares[arm]), len(state.trials))
-        self.selection_seeds = new_seeds(number, state.search_seeds, FIRST_SEED)
-        self.candidates = [
-            Choice(arm, one, [self.run(one, seed, SPLIT) for seed in self.selection_seeds] if compares[arm] else ())
-            for arm in ARMS
-            for one in arms[arm]
-        ]
+        choosing, number = selecting(arms, bool(request.trials), len(state.trials))
+        self.selection_seeds = new_seeds(number, state.search_seeds, FIRST_SEED) if self.draws else []
+        self.candidates = []
+        for arm in ARMS:
+            seeds = self.selection_seeds if arm in choosing else []
+            self.candidates += [Choice(arm, one, [self.run(one, seed, SPLIT) for seed in seeds]) for one in arms[arm]]
         self.curricula = arms[CURRICULUM]
         self.opponents: dict[str, list[Plain]] = {}
         self.selection: tuple[Candidate, ...] = ()

@@ -14,7 +14,7 @@ from trainables.core.prose import counted
 from trainables.evaluation.crossed import CrossedTest, crossed_tests
 from trainables.evaluation.per_query import values_file
 from trainables.evaluation.trec_files import read_per_query
-from tune_cl.experiment.arms import ARMS, CURRICULUM, PLAIN
+from tune_cl.experiment.arms import CURRICULUM
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import SearchState, experiment_of
@@ -25,7 +25,7 @@ from tune_cl.verdict.files import last_verdict, verdict_values
 from tune_cl.verdict.opponents import in_pairs
 from tune_cl.verdict.power import design_of
 from tune_cl.verdict.retraining import Request
-from tune_cl.verdict.selection import SPLIT, choices, seeds_of_selection
+from tune_cl.verdict.selection import SPLIT, choices, selecting
 from tune_cl.verdict.test import Duel, outcomes
 
 SEEDS = (3, 5, 10, 20, 50)
@@ -103,6 +103,5 @@ def _unknown(search_folder: SearchFolder) -> ConfigError:
 
 def _selection_trainings(state: SearchState, experiment: Experiment, request: Request) -> int:
     arms = choices(state, contenders_by_training(state, experiment), request.top, request.trials)
-    compared = {PLAIN: len(arms[PLAIN]), CURRICULUM: 0 if request.trials else len(arms[CURRICULUM])}
-    candidates = sum(compared[arm] for arm in ARMS if compared[arm] > 1)
-    return candidates * seeds_of_selection(candidates, len(state.trials)) if candidates else 0
+    choosing, seeds = selecting(arms, bool(request.trials), len(state.trials))
+    return seeds * sum(len(arms[arm]) for arm in choosing)

@@ -7,7 +7,7 @@ trainings of a selection have seeds that the test does not use, so what it choos
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -65,9 +65,12 @@ def _require_curricula(state: SearchState, names: Sequence[str]) -> None:
         raise ConfigError(Problem("--trials", problem, "ids as tune-cl report shows them") for problem in wrong)
 
 
-def seeds_of_selection(candidates: int, trials: int) -> int:
-    """New seeds of each candidate: as many as cost half of the search's trainings, at least one."""
-    return max(1, trials // 2 // max(candidates, 1))
+def selecting(arms: Mapping[Arm, Sequence[Contender]], given: bool, trials: int) -> tuple[tuple[Arm, ...], int]:
+    """The arms that have a choice, and the new seeds of each candidate: as many as cost half of the search's trainings,
+    at least one. given: whether the curricula are those that the user named."""
+    choosing = tuple(arm for arm in ARMS if len(arms[arm]) > 1 and not (arm == CURRICULUM and given))
+    candidates = sum(len(arms[arm]) for arm in choosing)
+    return choosing, max(1, trials // 2 // max(candidates, 1))
 
 
 def selected(candidates: Sequence[Choice], failed: Collection[str]) -> tuple[Candidate, ...]:
