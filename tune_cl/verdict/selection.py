@@ -68,7 +68,7 @@ def _require_curricula(state: SearchState, names: Sequence[str]) -> None:
 def selecting(arms: Mapping[Arm, Sequence[Contender]], given: bool, trials: int) -> tuple[Sequence[Arm], int]:
     """The arms that have a choice, and the new seeds of each candidate: as many as cost half of the search's trainings,
     at least one. given: whether the curricula are those that the user named."""
-    choosing = [arm for arm, of_arm in arms.items() if len(of_arm) > 1 and not (given and arm == CURRICULUM)]
+    choosing: list[Arm] = [arm for arm, of_arm in arms.items() if len(of_arm) > 1 and not (given and arm == CURRICULUM)]
     candidates = sum(len(arms[arm]) for arm in choosing)
     return choosing, max(1, trials // 2 // max(candidates, 1))
 
