@@ -26,7 +26,7 @@ from side_by_side import Comparison, tell
 
 from trainables.baselines.lexical import Bm25Baseline, terms
 from trainables.baselines.ranking import grid_best
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.data import load_data
 from trainables.data.bm25 import Bm25
 from trainables.data.candidates import retrieve
@@ -103,7 +103,7 @@ def grid_values(baseline: Bm25Baseline, points: list[Point]) -> list[float]:
 
 def compare(options: argparse.Namespace) -> dict[str, Any]:
     tree = {"data": {"source": str(options.folder), "candidates": "qrels"}, "metric": options.metric}
-    run = TrainingRun.model_validate(tree)
+    run = TrainingConfig.model_validate(tree)
     data, depth, count = load_data(run.data), run.data.depth(), len(Bm25Baseline.grid)
     qrels = read_qrels(options.folder / f"qrels.{SPLIT}.txt")
 

@@ -28,7 +28,7 @@ from scipy.stats import qmc
 from benchmarks.evidence_effects import BOTH, FOLDER, SCALE, STUDY, best_pair, control_file, read_rows, values_file
 from benchmarks.evidence_page import write_page
 from benchmarks.recorded import TEST_METRICS, trained
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.core.errors import UserError, WorkFailed
 from trainables.core.prose import heard_by
 from trainables.core.randomness import generator
@@ -162,7 +162,7 @@ class Work:
             prepared = untrained(experiment)
             for pair, arm in todo:
                 run = experiment.config(self.point(experiment, pair, arm, seed)).with_seed(seed)
-                assert isinstance(run, TrainingRun)
+                assert isinstance(run, TrainingConfig)
                 try:
                     row = stored(run, prepared_for(run, prepared))
                 except (UserError, WorkFailed) as wrong:
@@ -183,7 +183,7 @@ class Work:
         }
 
 
-def stored(run: TrainingRun, prepared: PreparedData) -> dict[str, Any]:
+def stored(run: TrainingConfig, prepared: PreparedData) -> dict[str, Any]:
     """A training's dev values by iteration, and its test values by query, times SCALE."""
     dev, values = trained(run, prepared)
     return {"dev": dev} | {name: np.round(each * SCALE).astype(int).tolist() for name, each in values.items()}
@@ -271,7 +271,7 @@ def checked(cell: Cell, data: Path) -> dict[str, Any]:
     return {"bm25": round(float(bm25), 4), "plain": round(float(plain), 4), "first_stage": FIRST_STAGE in cell.more}
 
 
-def bm25_of(data: RankingData, split: Split, run: TrainingRun) -> np.ndarray:
+def bm25_of(data: RankingData, split: Split, run: TrainingConfig) -> np.ndarray:
     """BM25 of a split's candidates: computed, or a feature of LETOR."""
     if data.features is not None:
         return data.features[split.document, BM25_FEATURE - 1]

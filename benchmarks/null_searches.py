@@ -34,7 +34,7 @@ import torch
 from scipy.stats import binomtest
 
 from trainables.baselines.label_free import NOTHING
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.core.cache import ROOT, digest_of
 from trainables.training.checkpoint import read_json, write_json
 from trainables.training.conclusion import RANKER, Conclusion
@@ -103,7 +103,7 @@ class InProcess:
 
     def run_trials(self, trials: Trials, prepared: Mapping[str, PreparedData], *_: object) -> None:
         while isinstance(plan := trials.next_trial(), Plan):
-            assert isinstance(plan.run, TrainingRun)
+            assert isinstance(plan.run, TrainingConfig)
             run = plan.run.model_copy(update={"seed": self.block + plan.run.seed})
             trained = self.trained(run, prepared_for(run, prepared), plan.conclusion and plan.conclusion.split)
             history = read_json(trained / "history.json")["history"]
@@ -114,7 +114,7 @@ class InProcess:
                 shutil.copytree(trained, plan.conclusion.folder, dirs_exist_ok=True)
             trials.ended(plan.trial)
 
-    def trained(self, run: TrainingRun, prepared: PreparedData, split: str | None) -> Path:
+    def trained(self, run: TrainingConfig, prepared: PreparedData, split: str | None) -> Path:
         """The folder of a training: its history, and what a confirmation reads of it on a split."""
         of = {"run": run.in_force(), "split": split}
         folder = self.memory / digest_of(prepared.digest, json.dumps(of, sort_keys=True))

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.core.cache import ROOT
 from trainables.evaluation.metrics import dev_key
 from trainables.evaluation.per_query import evaluator_of
@@ -121,19 +121,19 @@ class Recorded:
         return self.test.shape[1]
 
 
-def configurations(experiment: Experiment) -> dict[str, TrainingRun]:
+def configurations(experiment: Experiment) -> dict[str, TrainingConfig]:
     """Every different configuration of the space, by its settings, in a random order; the default first."""
     points = list(experiment.space.grid())
     random.Random(0).shuffle(points)
-    found: dict[str, TrainingRun] = {}
+    found: dict[str, TrainingConfig] = {}
     for point in (experiment.base.point, *points):
         run = experiment.config(point).run
-        assert isinstance(run, TrainingRun)
+        assert isinstance(run, TrainingConfig)
         found.setdefault(settings_of(experiment, run.in_force()), run)
     return found
 
 
-def trained(run: TrainingRun, prepared: PreparedData) -> tuple[list[float], dict[str, np.ndarray]]:
+def trained(run: TrainingConfig, prepared: PreparedData) -> tuple[list[float], dict[str, np.ndarray]]:
     """A training's dev value after each iteration, and the best one's MAP and nDCG@10 on test by query, [Q] each."""
     training = make_training(run, prepared)
     while not training.finished:

@@ -42,7 +42,7 @@ import optuna
 from scipy.stats import t as student
 
 from benchmarks.recorded import SPACES, Recorded, settings_of
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.config.objective import AnyRun
 from trainables.core.randomness import generator
 from trainables.evaluation.metrics import dev_key
@@ -99,7 +99,7 @@ class Replay(SearchDriver):
         """Makes all trials, one after another. places: of the search's seeds, in the order in which they come."""
         place_of: dict[int, int] = {}
         while isinstance(plan := self.next_trial(), Plan):
-            assert isinstance(plan.run, TrainingRun)
+            assert isinstance(plan.run, TrainingConfig)
             place = place_of.setdefault(plan.run.seed, places[len(place_of) % len(places)])
             row = table.row[settings_of(self.experiment, plan.run.in_force())]
             last = table.dev.shape[2]
@@ -129,10 +129,10 @@ class Remembering(Experiment):
 
 _runs: dict[Hashable, AnyRun] = {}
 _in_force: dict[str, dict[str, Any]] = {}
-in_force = TrainingRun.in_force
+in_force = TrainingConfig.in_force
 
 
-def remembered_in_force(run: TrainingRun) -> dict[str, Any]:
+def remembered_in_force(run: TrainingConfig) -> dict[str, Any]:
     key = repr((run.ranker, run.curriculum, run.training, run.data))
     if key not in _in_force:
         _in_force[key] = in_force(run)
@@ -141,7 +141,7 @@ def remembered_in_force(run: TrainingRun) -> dict[str, Any]:
 
 def remembering() -> AbstractContextManager[object]:
     """Configurations are compared by their keys in force, hundreds of times in each search."""
-    return patch.object(TrainingRun, "in_force", remembered_in_force)
+    return patch.object(TrainingConfig, "in_force", remembered_in_force)
 
 
 recorded = cache(Recorded.read)

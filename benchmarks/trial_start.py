@@ -21,7 +21,7 @@ from typing import Any
 from ray import tune
 from side_by_side import Comparison, tell
 
-from trainables.config.keys import TrainingRun, unflatten, validated
+from trainables.config.keys import TrainingConfig, unflatten, validated
 from trainables.ranker_trainable import RankerTrainable
 from trainables.training.conclusion import RUN
 from trainables.training.prepared import prepare, prepared_key
@@ -58,7 +58,7 @@ class Alone(RankerTrainable):
         return False
 
 
-def search(trainable: Any, run: TrainingRun, trials: int, reuse: bool, folder: str) -> Clock:
+def search(trainable: Any, run: TrainingConfig, trials: int, reuse: bool, folder: str) -> Clock:
     clock = Clock()
     config = {
         RUN: json.dumps(run.model_dump()),

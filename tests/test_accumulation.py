@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tests.support.builders import tiny_data
 from tests.support.training_runs import start_without_dropout
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.core.errors import WorkFailed
 from trainables.ranker_trainable import RankerTrainable
 from trainables.rankers.bert import Bert
@@ -25,8 +25,8 @@ from trainables.training.trainer import Training
 BATCH = 7
 
 
-def make_run(loss: str = "pairwise", micro_batch: int | None = None, **curriculum: Any) -> TrainingRun:
-    return TrainingRun.model_validate(
+def make_run(loss: str = "pairwise", micro_batch: int | None = None, **curriculum: Any) -> TrainingConfig:
+    return TrainingConfig.model_validate(
         {
             "ranker": {"name": "bert", "vocabulary_size": 300, "dropout": 0.0},
             "curriculum": {"weighting": "normalized_score", "m": 5} | curriculum,
@@ -96,7 +96,7 @@ class SmallDevice(RankerModule):
         return self.inside(**inputs)
 
 
-def on_small_device(run: TrainingRun, prepared: PreparedData, room: int) -> tuple[Training, SmallDevice]:
+def on_small_device(run: TrainingConfig, prepared: PreparedData, room: int) -> tuple[Training, SmallDevice]:
     training = Training(run, prepared, device="cpu")
     module = SmallDevice(training.module, room)
     training.module = training.batcher.module = module

@@ -16,7 +16,7 @@ from sentence_transformers import CrossEncoder
 from tests.support.builders import tiny_data
 from tests.support.encoder_folders import KINDS, save_encoder
 from tests.support.resumed import resumes_exactly
-from trainables.config.keys import TrainingRun, validated
+from trainables.config.keys import TrainingConfig, validated
 from trainables.core.errors import ConfigError
 from trainables.rankers.bert import BertModule
 from trainables.rankers.ranker import RankerModule, TextSide
@@ -34,7 +34,7 @@ class Encoder:
     kind: str
     path: Path
 
-    def run(self, training: dict[str, Any] | None = None, **ranker: Any) -> TrainingRun:
+    def run(self, training: dict[str, Any] | None = None, **ranker: Any) -> TrainingConfig:
         keys = {
             "max_iterations": 2,
             "batches_per_iteration": 2,

@@ -19,7 +19,7 @@ from trainables.baselines import BASELINES, load_baseline
 from trainables.baselines.label_free import GIVEN_RUN, VECTORS, label_free
 from trainables.baselines.lexical import Baseline, Bm25Baseline, Sdm, terms
 from trainables.baselines.ranking import first_ranks, grid_best, rank
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.core.errors import ConfigError
 from trainables.data import load_data
 from trainables.data.bm25 import Bm25
@@ -62,8 +62,8 @@ def data_of(queries: list[str], documents: list[str], grades: list[list[int]] | 
     )
 
 
-def run_of(**keys: Any) -> TrainingRun:
-    return TrainingRun.model_validate({"ranker": {"name": "conv_knrm", "vector_size": 8}, **keys})
+def run_of(**keys: Any) -> TrainingConfig:
+    return TrainingConfig.model_validate({"ranker": {"name": "conv_knrm", "vector_size": 8}, **keys})
 
 
 RUN = run_of()
@@ -191,7 +191,7 @@ def test_embedding_is_the_cosine_of_mean_vectors(tmp_path: Path) -> None:
     vectors = tmp_path / "vectors.txt"
     vectors.write_text("cat 1 0\ndog 0 1\nbird -3 4\n")
     data = data_of(["cat unknown", "dog cat", "nobody"], ["cat", "dog dog cat", "bird", "unheard"])
-    run = TrainingRun.model_validate({"ranker": {"name": "conv_knrm", "vectors": str(vectors)}})
+    run = TrainingConfig.model_validate({"ranker": {"name": "conv_knrm", "vectors": str(vectors)}})
     baseline = load_baseline("embedding")(data, run, ["test"])
     assert baseline.defaults() == {"vectors": str(vectors)}
     values = baseline.scorer(data.splits["test"])(baseline.defaults()).reshape(3, 4)
@@ -237,7 +237,7 @@ def two_splits() -> RankingData:
     return replace(data, splits={"dev": dev, "test": test})
 
 
-OWN = TrainingRun.model_validate({"data": {"source": "own"}, "metric": "p@1"})
+OWN = TrainingConfig.model_validate({"data": {"source": "own"}, "metric": "p@1"})
 
 
 def test_the_best_without_labels_is_that_of_dev_on_every_split() -> None:

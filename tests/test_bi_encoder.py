@@ -14,7 +14,7 @@ import torch
 from tests.support.builders import tiny_data
 from tests.support.encoder_folders import TEXTS, save_encoder
 from tests.support.training_runs import make_run, start, start_without_dropout
-from trainables.config.keys import TrainingRun, validated
+from trainables.config.keys import TrainingConfig, validated
 from trainables.core.errors import ConfigError
 from trainables.rankers import load_ranker
 from trainables.rankers.ranker import DualEncoder, TextSide, Tokens
@@ -36,7 +36,7 @@ def data():
 def saved_ranker(folder: Path, kind: str, **ranker: Any) -> SavedRanker:
     """A bi_encoder over a small encoder of the kind, written to and read from `folder`/ranker."""
     save_encoder(kind, folder / "encoder")
-    run = TrainingRun.model_validate(
+    run = TrainingConfig.model_validate(
         {
             "ranker": {"name": "bi_encoder", "model": str(folder / "encoder"), "keep": "first", **ranker},
             "training": {"max_length": MAX_LENGTH},

@@ -12,7 +12,7 @@ import pytest
 from tests.support.builders import tiny_data
 from tests.support.encoder_folders import save_encoder
 from tests.support.trec_folder import write_trec_folder
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.core.errors import DataError
 from trainables.data import load_data
 from trainables.training.prepared import files_of, prepare
@@ -38,7 +38,7 @@ def write_vectors(path: Path, seed: int) -> None:
 
 def scores_of_teacher(folder: Path, ranker: dict[str, object]) -> np.ndarray:
     keys = {"max_iterations": 1, "batches_per_iteration": 1, "batch_size": 4, "max_length": 32}
-    run = TrainingRun.model_validate({"data": str(folder), "ranker": ranker, "training": keys})
+    run = TrainingConfig.model_validate({"data": str(folder), "ranker": ranker, "training": keys})
     data = load_data(run.data)
     return np.array(teacher_scores(run, data, data.splits["train"]))
 
@@ -147,7 +147,7 @@ def test_an_encoder_of_the_hub_goes_by_its_commit(
             (known / path).write_text(text)
 
     experiment = space_of_encoders(folder, "some/encoder", "other/encoder")
-    prepared = {"": prepare(TrainingRun.model_validate({"data": str(folder), "ranker": {"name": "knrm"}}))}
+    prepared = {"": prepare(TrainingConfig.model_validate({"data": str(folder), "ranker": {"name": "knrm"}}))}
     assert "encoders" not in fingerprint(experiment, prepared), "the cache knows none"
     fetched("a" * 40)
     kept = fingerprint(experiment, prepared)

@@ -12,7 +12,7 @@ from tests.support.builders import tiny_data
 from tests.support.console import Console
 from tests.support.device_state import device_state
 from tests.support.trec_folder import write_trec_folder
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.training import device
 from tune_cl.api.check import SpaceCheck
 from tune_cl.cli.texts import check_text
@@ -35,10 +35,10 @@ class Check:
 
     def __init__(self, console: Console, monkeypatch: pytest.MonkeyPatch):
         self.console, self.monkeypatch = console, monkeypatch
-        self.measured: list[TrainingRun] = []
+        self.measured: list[TrainingConfig] = []
         self.on: list[tuple[str, int]] = []  # devices and threads
 
-    def measure(self, run: TrainingRun, prepared: object, threads: int, device: str) -> float:
+    def measure(self, run: TrainingConfig, prepared: object, threads: int, device: str) -> float:
         self.measured.append(run)
         self.on.append((device, threads))
         return SECONDS[run.ranker.name] * run.training.batch_size / 16

@@ -15,7 +15,7 @@ from tests.support.confirm_cases import confirm_run, read_values
 from tests.support.console import Console
 from tests.support.data_folders import FORMS, write_folder
 from tests.support.pair_data import load_pairs, pair_folder
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.config.task_fit import require_fit
 from trainables.core.errors import ConfigError, DataError, WorkFailed
 from trainables.curriculum.scoring import SCORINGS, Scored
@@ -41,14 +41,14 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> RankingData:
     return load_pairs(tmp_path_factory.mktemp("pairs"))
 
 
-def make_run(**sections: Any) -> TrainingRun:
+def make_run(**sections: Any) -> TrainingConfig:
     training = SMALL | sections.pop("training", {})
     ranker = {"name": "embedding_mlp", "vector_size": 16}
     keys = {"ranker": ranker, "training": training, "metric": "accuracy", "seed": 1}
-    return TrainingRun.model_validate(keys | sections)
+    return TrainingConfig.model_validate(keys | sections)
 
 
-def start(run: TrainingRun, data: RankingData) -> Training:
+def start(run: TrainingConfig, data: RankingData) -> Training:
     return Training(run, completed(run, prepare(run, data)), device="cpu")
 
 
@@ -186,7 +186,7 @@ def test_a_saved_ranker_knows_its_classes(data: RankingData, tmp_path: Path) -> 
 
 
 def test_everything_that_does_not_fit_is_named_with_its_fix() -> None:
-    run = TrainingRun.model_validate(
+    run = TrainingConfig.model_validate(
         {
             "curriculum": {
                 "pacing": "root", "scoring": "bm25_std", "weighting": "kde", "objective_switch": "mse",

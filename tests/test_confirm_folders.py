@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.builders import tiny_data
 from tests.support.confirm_cases import confirm_run, read_values
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.data.columns import RankingData
 from trainables.training import conclusion as module
 from trainables.training.checkpoint import write_json
@@ -20,7 +20,7 @@ from trainables.training.saves import DAMAGED
 from trainables.training.trainer import Training
 from tune_cl.verdict.trainings import ended_result, is_trained, result_of
 
-RUN = TrainingRun.model_validate(
+RUN = TrainingConfig.model_validate(
     {
         "ranker": {"name": "conv_knrm", "vector_size": 8, "filters": 4},
         "training": {"batch_size": 8, "batches_per_iteration": 2, "max_iterations": 9, "patience": 2},

@@ -12,7 +12,7 @@ import torch
 
 from tests.support.builders import tiny_data
 from tests.support.scored_data import split_of
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.data.instances import make_instances
 from trainables.training import losses
 from trainables.training.batching import make_weigher, objective
@@ -21,8 +21,8 @@ from trainables.training.prepared import prepare
 from trainables.training.trainer import Training
 
 
-def make_run(loss: str = "pairwise", iterations: int = 5, **curriculum: Any) -> TrainingRun:
-    return TrainingRun.model_validate(
+def make_run(loss: str = "pairwise", iterations: int = 5, **curriculum: Any) -> TrainingConfig:
+    return TrainingConfig.model_validate(
         {
             "ranker": {"name": "conv_knrm", "vector_size": 16, "filters": 8},
             "training": {
@@ -42,7 +42,7 @@ def data():
     return tiny_data(queries=24, candidates=6, seed=5)
 
 
-def start(run: TrainingRun, data) -> Training:
+def start(run: TrainingConfig, data) -> Training:
     return Training(run, prepare(run, data), device="cpu")
 
 

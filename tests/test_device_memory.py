@@ -16,7 +16,7 @@ from tests.support.device_state import device_state
 from tests.support.tiny_trial import config_of, tiny_trial
 from tests.support.toy_search import experiment
 from trainables import ranker_trainable
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.core.errors import WorkFailed
 from trainables.ranker_trainable import RankerTrainable
 from trainables.training import device
@@ -62,7 +62,7 @@ def test_a_gpu_that_pytorch_does_not_see_is_an_error(gpu: Gpu) -> None:
     gpu.there = False
     message = r"the trial reserved a GPU, but PyTorch \S+ sees none on \S+: install .* search\.resources\.gpu=0"
     with pytest.raises(WorkFailed, match=message):
-        RankerTrainable(config_of(TrainingRun(), THREADS, 1))
+        RankerTrainable(config_of(TrainingConfig(), THREADS, 1))
 
 
 def test_a_share_of_a_gpu_is_a_share_of_its_memory(gpu: Gpu) -> None:

@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from tests.support.builders import tiny_data
 from trainables.baselines.word_embeddings import Embedding as CosineBaseline
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.data.columns import RankingData
 from trainables.rankers.embedding import EmbeddingMlpModule, EmbeddingModule
 from trainables.rankers.settings import EmbeddingMlpSettings, EmbeddingSettings
@@ -24,7 +24,7 @@ def data() -> RankingData:
 
 
 def training(data: RankingData, **ranker: object) -> Training:
-    run = TrainingRun.model_validate({"ranker": {"name": "embedding", "vector_size": 16} | ranker})
+    run = TrainingConfig.model_validate({"ranker": {"name": "embedding", "vector_size": 16} | ranker})
     return Training(run, prepare(run, data), device="cpu")
 
 

@@ -19,7 +19,7 @@ from tests.support.builders import tiny_data
 from tests.support.encoder_folders import KINDS, POSITIONS, save_encoder
 from tests.support.faults import flip_the_last_bit
 from tests.support.zoo import classifier
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.core.errors import ConfigError, DataError
 from trainables.rankers import load_ranker, ranker_settings
 from trainables.rankers.bert import BertModule
@@ -165,7 +165,7 @@ def test_the_saved_ranker_scores_in_sentence_transformers(
     import sentence_transformers
 
     keys = {"name": "bert", "model": str(folder.path), "head": head}
-    run = TrainingRun.model_validate({"ranker": keys, "training": {"max_length": 20}})
+    run = TrainingConfig.model_validate({"ranker": keys, "training": {"max_length": 20}})
     torch.manual_seed(3)
     module = BERT.build(folder.text, run.ranker, 20, len(classes) or 1)
     with torch.no_grad():

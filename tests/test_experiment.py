@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from search_spaces import SPACES
 from tests.support.data_folders import FORMS, trec_files, write_folder
 from tests.support.space_files import OPEN, Write, problems, write
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.core.errors import ConfigError
 from trainables.core.randomness import generator
 from trainables.curriculum.negatives import SCHEDULES
@@ -38,7 +38,7 @@ def test_shipped_spaces(name: str) -> None:
     assert from_yaml(to_yaml(experiment)) == experiment
     baseline = experiment.base.run
     assert (baseline.curriculum.pacing, baseline.curriculum.weighting) == ("none", "none")
-    assert TrainingRun.model_validate(baseline.model_dump()) == baseline
+    assert TrainingConfig.model_validate(baseline.model_dump()) == baseline
     plain, shared = "plain training as given" in experiment.description, experiment.arms.shared_space
     assert plain == (not shared.parameters), "a space that tunes nothing for plain training says so"
     assert find_space(name).read_text(encoding="utf-8").startswith("# yaml-language-server: $schema=schema.json\n")

@@ -11,7 +11,7 @@ import torch
 
 from tests.support.builders import tiny_data
 from tests.support.trec_folder import write_trec_folder
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.core.errors import ConfigError
 from trainables.data.columns import RankingData, Split
 from trainables.rankers.first_stage import ScoreAdditivity, first_stage_scores, require_first_stage
@@ -55,14 +55,14 @@ def test_candidates_that_are_not_in_the_run_get_the_lowest_score() -> None:
 def test_data_without_a_first_stage_is_refused() -> None:
     data = tiny_data()
     require_first_stage(data, data.splits)
-    run = TrainingRun.model_validate({"ranker": RANKER})
+    run = TrainingConfig.model_validate({"ranker": RANKER})
     with pytest.raises(ConfigError, match=r"^error: ranker\.add_first_stage: 'tiny' has no .* in its dev split; false"):
         prepare(run, without_scores(data, "dev"))
-    assert prepare(TrainingRun.model_validate({"ranker": RANKER | {"add_first_stage": False}}), data)
+    assert prepare(TrainingConfig.model_validate({"ranker": RANKER | {"add_first_stage": False}}), data)
 
 
 def trained(data: RankingData) -> Training:
-    run = TrainingRun.model_validate({"ranker": RANKER, "training": TRAINING})
+    run = TrainingConfig.model_validate({"ranker": RANKER, "training": TRAINING})
     training = Training(run, prepare(run, data), device="cpu")
     while not training.finished:
         training.iterate()

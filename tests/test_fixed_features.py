@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.support.builders import tiny_data
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.rankers.knrm import KnrmModule
 from trainables.training.prepared import PreparedData, prepare
 from trainables.training.trainer import Training
@@ -16,17 +16,17 @@ from trainables.training.trainer import Training
 CURRICULUM = {"pacing": "root", "scoring": "self_paced", "weighting": "normalized_score", "m": 3}
 
 
-def knrm_run(curriculum: dict[str, Any] | None = None, **ranker: Any) -> TrainingRun:
+def knrm_run(curriculum: dict[str, Any] | None = None, **ranker: Any) -> TrainingConfig:
     training = {"max_iterations": 4, "batches_per_iteration": 3, "batch_size": 8, "lr": 0.01}
     keys = {"ranker": {"name": "knrm", "vector_size": 16, **ranker}, "training": training, "seed": 1}
-    return TrainingRun.model_validate(keys | {"curriculum": curriculum or {}})
+    return TrainingConfig.model_validate(keys | {"curriculum": curriculum or {}})
 
 
-def prepared_for(run: TrainingRun) -> PreparedData:
+def prepared_for(run: TrainingConfig) -> PreparedData:
     return prepare(run, tiny_data(queries=24, candidates=6, seed=5))
 
 
-def iterated(run: TrainingRun, prepared: PreparedData, iterations: int = 3) -> Training:
+def iterated(run: TrainingConfig, prepared: PreparedData, iterations: int = 3) -> Training:
     training = Training(run, prepared, device="cpu")
     for _ in range(iterations):
         training.iterate()

@@ -21,7 +21,7 @@ from tests.support.ranker_cases import CASES, NETWORKS, SMALL
 from tests.support.terminal import outcomes_of
 from tests.support.training_runs import start_without_dropout
 from tests.support.trec_folder import write_trec_folder
-from trainables.config.keys import TrainingRun, validated
+from trainables.config.keys import TrainingConfig, validated
 from trainables.training import device
 from trainables.training.device import CONTEXT, SMALLEST, limit_process
 from trainables.training.prepared import PreparedData, prepare
@@ -41,13 +41,13 @@ def all_of_its_memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch.cuda.empty_cache()
 
 
-def run_of(ranker: dict[str, Any], **training: Any) -> TrainingRun:
+def run_of(ranker: dict[str, Any], **training: Any) -> TrainingConfig:
     keys = {"loss": "pairwise", "batch_size": 16, "batches_per_iteration": 2, "max_iterations": 3, "precision": "fp32"}
     ranker = SMALL.get(ranker["name"], {}) | ranker
     return validated({"ranker": ranker, "training": keys | training, "metric": "map"})
 
 
-def gradients(run: TrainingRun, prepared: PreparedData, on: str | None) -> tuple[float, dict[str, Tensor]]:
+def gradients(run: TrainingConfig, prepared: PreparedData, on: str | None) -> tuple[float, dict[str, Tensor]]:
     """Loss and gradient of the first batch, on the CPU, in float64: in float32 some gradients are mere rounding."""
     training = start_without_dropout(run, prepared, on)
     training.module.double()
@@ -58,17 +58,17 @@ def gradients(run: TrainingRun, prepared: PreparedData, on: str | None) -> tuple
     return float(loss), {name: p.grad.cpu() for name, p in named if p.grad is not None}
 
 
-def prepared_case(ranker: dict[str, Any]) -> tuple[TrainingRun, PreparedData]:
+def prepared_case(ranker: dict[str, Any]) -> tuple[TrainingConfig, PreparedData]:
     run = run_of(ranker)
     return run, prepare(run, tiny_data(queries=12, candidates=6, seed=3))
 
 
 @pytest.fixture(params=CASES)
-def case(request: pytest.FixtureRequest) -> tuple[TrainingRun, PreparedData]:
+def case(request: pytest.FixtureRequest) -> tuple[TrainingConfig, PreparedData]:
     return prepared_case(CASES[request.param])
 
 
-def test_loss_and_gradient_are_those_of_a_cpu(case: tuple[TrainingRun, PreparedData]) -> None:
+def test_loss_and_gradient_are_those_of_a_cpu(case: tuple[TrainingConfig, PreparedData]) -> None:
     (here, expected), (there, found) = gradients(*case, "cpu"), gradients(*case, GPU)
     assert there == pytest.approx(here, rel=1e-6)
     assert found.keys() == expected.keys()
@@ -77,13 +77,13 @@ def test_loss_and_gradient_are_those_of_a_cpu(case: tuple[TrainingRun, PreparedD
         torch.testing.assert_close(found[name], gradient, rtol=1e-5, atol=rounding, msg=name)
 
 
-def test_scores_are_those_of_a_cpu(case: tuple[TrainingRun, PreparedData]) -> None:
+def test_scores_are_those_of_a_cpu(case: tuple[TrainingConfig, PreparedData]) -> None:
     here, there = (start_without_dropout(*case, on) for on in ("cpu", GPU))
     np.testing.assert_allclose(there.score(there.dev), here.score(here.dev), rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "auto"])
-def test_a_step_never_waits(case: tuple[TrainingRun, PreparedData], precision: str) -> None:
+def test_a_step_never_waits(case: tuple[TrainingConfig, PreparedData], precision: str) -> None:
     run, prepared = case
     training = Training(run_of(run.ranker, precision=precision), prepared, GPU)
     first, second = training.batcher.batches(0, 2)
@@ -122,7 +122,7 @@ def test_bf16_is_taken_where_the_gpu_computes_it_and_changes_scores_little() -> 
     assert chosen.iterate()["train_loss"] == pytest.approx(plain.iterate()["train_loss"], abs=0.05)
 
 
-def peak(run: TrainingRun, prepared: PreparedData) -> tuple[int, float, Training]:
+def peak(run: TrainingConfig, prepared: PreparedData) -> tuple[int, float, Training]:
     """The most bytes that an iteration had, its loss, and the training."""
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.core.errors import ConfigError
 from tune_cl.experiment.load import load_experiment
 from tune_cl.schedulers import Scheduler
@@ -15,8 +15,8 @@ from tune_cl.schedulers.scheduler import curriculum_grace
 from tune_cl.search.phases import new_scheduler, setup_of
 
 
-def run_of(**curriculum: object) -> TrainingRun:
-    return TrainingRun.model_validate({"curriculum": curriculum, "training": {"max_iterations": 20}})
+def run_of(**curriculum: object) -> TrainingConfig:
+    return TrainingConfig.model_validate({"curriculum": curriculum, "training": {"max_iterations": 20}})
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_curriculum_grace(curriculum: dict[str, object], grace: int) -> None:
 
 def test_the_end_of_a_curriculum_is_not_rounded_up_for_rounding() -> None:
     """.28 of 50 is 14.000000000000002 in floating point."""
-    whole = TrainingRun.model_validate(
+    whole = TrainingConfig.model_validate(
         {"curriculum": {"pacing": "linear", "T": 0.28}, "training": {"max_iterations": 50}}
     )
     assert curriculum_grace(whole) == 14

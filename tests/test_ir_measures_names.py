@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.support.trec_cases import columns
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.core.errors import ConfigError
 from trainables.evaluation.metrics import Evaluator, parse_measures
 from trainables.evaluation.reported import reported_values
@@ -51,12 +51,12 @@ def test_what_cannot_be_computed_is_named_with_what_can(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "ours"), [("nDCG@10", "ndcg@10"), ("RR@10", "mrr@10"), ("AP", "map"), ("P@1", "p@1")])
 def test_a_search_takes_them_under_our_names(name: str, ours: str) -> None:
-    assert TrainingRun.model_validate({"metric": name}).metric == ours
+    assert TrainingConfig.model_validate({"metric": name}).metric == ours
 
 
 def test_a_search_has_its_level_in_one_key() -> None:
     with pytest.raises(ValueError, match=r"'AP\(rel=2\)' sets a relevance level; .* evaluation.relevance_level: N"):
-        TrainingRun.model_validate({"metric": "AP(rel=2)"})
+        TrainingConfig.model_validate({"metric": "AP(rel=2)"})
 
 
 @pytest.mark.parametrize(
@@ -91,10 +91,10 @@ def test_a_training_and_the_command_agree_on_any_measure(name: str, tmp_path: Pa
         (tmp_path / file).write_text(json.dumps(content))
     theirs = evaluate(tmp_path / "qrels.json", tmp_path / "run.json", [name]).runs[0].metrics
     assert evaluator(scores)[name].mean() == pytest.approx(theirs[name], abs=1e-6)
-    assert TrainingRun.model_validate({"metric": name}).metric == name
+    assert TrainingConfig.model_validate({"metric": name}).metric == name
 
 
 @pytest.mark.parametrize("name", ["num_ret", "official", "ndgc@5", "p@0", "ndcg@0", "ndcg@x"])
 def test_a_training_takes_no_other(name: str) -> None:
     with pytest.raises(ValueError, match=f"'{name}'"):
-        TrainingRun.model_validate({"metric": name})
+        TrainingConfig.model_validate({"metric": name})

@@ -22,7 +22,7 @@ from tests.support.tree_training import (
     trained,
     tree_run,
 )
-from trainables.config.keys import TrainingRun, validated
+from trainables.config.keys import TrainingConfig, validated
 from trainables.core.errors import ConfigError, DataError
 from trainables.data.columns import RankingData
 from trainables.evaluation.metrics import Evaluator
@@ -99,7 +99,7 @@ def test_the_first_stage_tells_its_loss_and_share(data: RankingData) -> None:
 # -- going on --------------------------------------------------------------------------------------------------------
 
 
-def resumed_after(done: int, run: TrainingRun, data: RankingData, folder: Path) -> TreeTraining:
+def resumed_after(done: int, run: TrainingConfig, data: RankingData, folder: Path) -> TreeTraining:
     """A training that went on from the state after some iterations, at its end."""
     broken = TreeTraining(run, prepared_of(data))
     for _ in range(done):
@@ -155,7 +155,7 @@ def test_a_saved_ranker_is_cut_at_the_best_iteration(data: RankingData, tmp_path
         load_saved(tmp_path / "ranker")
 
 
-def saturating_run() -> TrainingRun:
+def saturating_run() -> TrainingConfig:
     """Its first stage can split no further after some trees: later trees have lower numbers than their rounds."""
     keys = {"leaves": 4, "min_data_in_leaf": 30}
     run = tree_run(iterations=10, ranker=keys, subset="label_extremes", switch=20)

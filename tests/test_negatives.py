@@ -12,7 +12,7 @@ import torch
 
 from tests.support.builders import tiny_data
 from tests.support.scored_data import split_of
-from trainables.config.keys import TrainingRun, validated
+from trainables.config.keys import TrainingConfig, validated
 from trainables.core.errors import ConfigError
 from trainables.curriculum.negatives import MovingRanks, Negatives, Sources
 from trainables.curriculum.pacing import Schedule
@@ -109,7 +109,7 @@ def test_cl_drd_learns_the_order_of_groups_and_of_the_head(ordered_share: float,
 # -- in a training ---------------------------------------------------------------------------------------------------
 
 
-def make_run(schedule: str, training: dict[str, Any] | None = None, **curriculum: Any) -> TrainingRun:
+def make_run(schedule: str, training: dict[str, Any] | None = None, **curriculum: Any) -> TrainingConfig:
     of_negatives = {"schedule": schedule} | curriculum.pop("negatives", {})
     return validated(
         {
@@ -135,7 +135,7 @@ def data() -> RankingData:
     return tiny_data(queries=24, candidates=9, seed=5)
 
 
-def prepared(run: TrainingRun, data: RankingData) -> PreparedData:
+def prepared(run: TrainingConfig, data: RankingData) -> PreparedData:
     found = prepare(run, data)
     teacher = np.sin(np.arange(len(data.splits["train"].document))).astype(np.float32)
     return replace(found, teachers={"teacher": teacher})

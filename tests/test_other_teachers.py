@@ -13,7 +13,7 @@ from scipy.special import expit, softmax
 
 from tests.support.builders import tiny_data
 from tests.support.scored_data import make_data, scored_of
-from trainables.config.keys import TrainingRun, validated
+from trainables.config.keys import TrainingConfig, validated
 from trainables.curriculum.scoring import OTHER_TEACHERS, SCORINGS, Scored
 from trainables.data.columns import RankingData, required_split
 from trainables.data.instances import Instances
@@ -86,7 +86,7 @@ def test_of_pairs_to_classify_the_classes_are_told_apart() -> None:
 # -- the trainings ---------------------------------------------------------------------------------------------------
 
 
-def make_run(scoring: str = "el2n", **teacher: Any) -> TrainingRun:
+def make_run(scoring: str = "el2n", **teacher: Any) -> TrainingConfig:
     return validated(
         {
             "ranker": {"name": "conv_knrm", "vector_size": 16, "filters": 8},

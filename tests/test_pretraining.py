@@ -14,7 +14,7 @@ from tests.support.builders import tiny_data
 from tests.support.data_folders import write_folder
 from tests.support.resumed import resumes_exactly
 from tests.support.trec_folder import write_trec_folder
-from trainables.config.keys import TrainingRun, validated
+from trainables.config.keys import TrainingConfig, validated
 from trainables.core.errors import DataError
 from trainables.data import load_data
 from trainables.data.columns import RankingData
@@ -50,21 +50,21 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_trec_folder(related, tmp_path_factory.mktemp("related") / "data")
 
 
-def make_run(source: Path | None, ranker: str = "conv_knrm", **training: Any) -> TrainingRun:
+def make_run(source: Path | None, ranker: str = "conv_knrm", **training: Any) -> TrainingConfig:
     settings = {"max_iterations": 2, "batches_per_iteration": 2, "batch_size": 8, "lr": 5e-3, "pretrain_iterations": 4}
     if source is not None:
         settings |= {"pretrain_data": str(source)}
     return validated({"ranker": {"name": ranker} | SMALL[ranker], "training": settings | training, "seed": 3})
 
 
-def training_of(run: TrainingRun, data: RankingData) -> Training:
+def training_of(run: TrainingConfig, data: RankingData) -> Training:
     return make_training(run, prepare(run, data), device="cpu")
 
 
 @pytest.fixture
-def trained(monkeypatch: pytest.MonkeyPatch) -> list[TrainingRun]:
+def trained(monkeypatch: pytest.MonkeyPatch) -> list[TrainingConfig]:
     """The pre-trainings that are run, in order."""
-    runs: list[TrainingRun] = []
+    runs: list[TrainingConfig] = []
     without_data = once.without_data
     monkeypatch.setattr(once, "without_data", lambda run: (runs.append(run), without_data(run))[1])
     return runs
@@ -110,7 +110,7 @@ def test_the_pretraining_is_plain_and_has_keys_of_its_own(source: Path) -> None:
 
 
 def test_a_training_starts_from_what_was_learned_on_related_data(
-    data: RankingData, source: Path, trained: list[TrainingRun]
+    data: RankingData, source: Path, trained: list[TrainingConfig]
 ) -> None:
     run = make_run(source, pretrain_lr=1e-2, pretrain_iterations=6, batches_per_iteration=24, patience=20)
     started = training_of(run, data)
@@ -123,7 +123,7 @@ def test_a_training_starts_from_what_was_learned_on_related_data(
     assert values[1] > values[0] + 0.03, values
 
 
-def map_of_what_was_learned(run: TrainingRun, data: RankingData, training: Training) -> float:
+def map_of_what_was_learned(run: TrainingConfig, data: RankingData, training: Training) -> float:
     """MAP of a training's weights on the queries that its pre-training learned from."""
     other = load_pretrain_data(run, data)
     _, text = joint_text(*ranker_of(run), data, other)
@@ -134,7 +134,7 @@ def map_of_what_was_learned(run: TrainingRun, data: RankingData, training: Train
 
 
 def test_equal_settings_train_once_and_other_seeds_of_trials_share_the_start(
-    data: RankingData, source: Path, trained: list[TrainingRun]
+    data: RankingData, source: Path, trained: list[TrainingConfig]
 ) -> None:
     run = make_run(source, pretrain_seed=10)
     first = training_of(run, data)
@@ -156,7 +156,7 @@ def test_a_resumed_training_gives_the_numbers_of_an_unbroken_one(
 
 
 def test_the_trials_of_a_search_share_one_start_a_ranker(
-    source: Path, tmp_path: Path, trained: list[TrainingRun]
+    source: Path, tmp_path: Path, trained: list[TrainingConfig]
 ) -> None:
     folder = write_trec_folder(tiny_data(queries=4, candidates=4, seed=6), tmp_path / "target")
     tree = {

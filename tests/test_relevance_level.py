@@ -18,7 +18,7 @@ from tests.support.scored_data import make_data, scored_of, split_of
 from tests.support.training_runs import make_run, start
 from tests.support.trec_folder import write_trec_folder
 from tests.support.tree_training import prepared_of, tree_run
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.curriculum.scoring import CODE, SCORINGS
 from trainables.curriculum.subset import SUBSETS, Labelled
 from trainables.data.columns import RankingData
@@ -52,7 +52,7 @@ def folder(graded: RankingData, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return write_trec_folder(graded, tmp_path_factory.mktemp("graded") / "data")
 
 
-def level_2(run: TrainingRun) -> TrainingRun:
+def level_2(run: TrainingConfig) -> TrainingConfig:
     return run.model_copy(update={"evaluation": run.evaluation.model_copy(update=LEVEL_2)})
 
 

@@ -10,7 +10,7 @@ from optuna.distributions import FloatDistribution, IntDistribution
 
 from tests.support.builders import tiny_data
 from tests.support.report_cases import SPACE, Case
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.curriculum.scoring import CONSTANT
 from trainables.training.prepared import prepare
 from trainables.training.trainer import Training
@@ -59,18 +59,20 @@ def test_a_value_at_the_end_of_its_range_has_a_range_to_try(
     assert range_to_try(leaf, value, lambda other: other > 0) == (wider and pytest.approx(wider))
 
 
-def training(**curriculum: Any) -> TrainingRun:
-    return TrainingRun.model_validate(
+def training(**curriculum: Any) -> TrainingConfig:
+    return TrainingConfig.model_validate(
         {"ranker": {"name": "conv_knrm"}, "curriculum": curriculum, "training": {"max_iterations": 8}}
     )
 
 
-def trees(switch: int) -> TrainingRun:
+def trees(switch: int) -> TrainingConfig:
     ranker, curriculum = (
         {"name": "lambdamart", "trees_per_iteration": 10},
         {"objective_switch": "mse", "switch": switch},
     )
-    return TrainingRun.model_validate({"ranker": ranker, "curriculum": curriculum, "training": {"max_iterations": 5}})
+    return TrainingConfig.model_validate(
+        {"ranker": ranker, "curriculum": curriculum, "training": {"max_iterations": 5}}
+    )
 
 
 def test_curricula_that_do_nothing_and_those_that_never_end() -> None:
@@ -141,7 +143,7 @@ def test_what_is_odd_about_a_search_is_remarked_on(tmp_path: Path) -> None:
 
 def test_a_difficulty_that_is_the_same_for_all_is_noted() -> None:
     data = tiny_data(turns=1)
-    run = TrainingRun.model_validate(
+    run = TrainingConfig.model_validate(
         {
             "ranker": {"name": "conv_knrm", "vector_size": 8, "filters": 4},
             "curriculum": {"pacing": "root", "scoring": "turns"},

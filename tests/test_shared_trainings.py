@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.builders import tiny_data
 from tests.support.trec_folder import write_trec_folder
-from trainables.config.keys import TrainingRun, validated
+from trainables.config.keys import TrainingConfig, validated
 from trainables.core.cache import cache_root
 from trainables.data.columns import RankingData, required_split
 from trainables.training.pretraining import pretrained_start
@@ -34,7 +34,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def run(kind: str, tmp_path: Path) -> TrainingRun:
+def run(kind: str, tmp_path: Path) -> TrainingConfig:
     if kind == "teacher":
         curriculum = {"scoring": "model_loss", "pacing": "root"}
         return validated({"ranker": RANKER, "training": KEYS | {"max_iterations": 6}, "curriculum": curriculum})
@@ -44,7 +44,7 @@ def run(kind: str, tmp_path: Path) -> TrainingRun:
 
 
 @pytest.fixture
-def learned(kind: str, run: TrainingRun) -> Learned:
+def learned(kind: str, run: TrainingConfig) -> Learned:
     """What trials read of the training, as arrays by name."""
     if kind == "teacher":
         return lambda data: {"scores": teacher_scores(run, data, required_split(data, "train"))}

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.builders import tiny_data
 from tests.support.resumed import resumes_exactly
-from trainables.config.keys import CurriculumConfig, TrainingRun, validated
+from trainables.config.keys import CurriculumConfig, TrainingConfig, validated
 from trainables.core.errors import ConfigError, DataError
 from trainables.curriculum.scoring import difficulty
 from trainables.data.columns import RankingData, required_split
@@ -28,7 +28,7 @@ from trainables.training.trainer import Training
 RANKER = {"name": "conv_knrm", "vector_size": 16, "filters": 8}
 
 
-def make_run(seed: int = 1, lr: float = 1e-2, **curriculum: Any) -> TrainingRun:
+def make_run(seed: int = 1, lr: float = 1e-2, **curriculum: Any) -> TrainingConfig:
     return validated(
         {
             "ranker": RANKER,
@@ -46,10 +46,10 @@ def data() -> RankingData:
 
 
 @pytest.fixture
-def trained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[TrainingRun]:
+def trained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[TrainingConfig]:
     """The teachers trained in a test, in order; its cache is empty at first."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    runs: list[TrainingRun] = []
+    runs: list[TrainingConfig] = []
     without_data = once.without_data
     monkeypatch.setattr(once, "without_data", lambda run: (runs.append(run), without_data(run))[1])
     return runs
@@ -137,7 +137,7 @@ def test_a_wrong_ranker_of_the_teacher_is_an_error_at_its_key() -> None:
 # -- losses and negatives that read the teacher --------------------------------------------------------------------
 
 
-def by_teacher(loss: str, **training: Any) -> TrainingRun:
+def by_teacher(loss: str, **training: Any) -> TrainingConfig:
     run = make_run(pacing="none")
     return run.model_copy(
         update={"training": run.training.model_copy(update={"loss": loss, "negatives": 3, **training})}

@@ -14,7 +14,7 @@ import transformers
 from tests.support.builders import tiny_data
 from tests.support.zoo import DOCUMENTS, MAKERS, PAIRS, QUERY
 from tests.support.zoo_table import RANKERS, REFUSED
-from trainables.config.keys import TrainingRun, validated
+from trainables.config.keys import TrainingConfig, validated
 from trainables.core.errors import ConfigError, DataError
 from trainables.rankers.hub import ADAPTER
 from trainables.training.factory import load_saved, training_notes
@@ -84,7 +84,7 @@ def theirs(folder: Path, ranker: str) -> np.ndarray:
     return torch.from_numpy(scores).softmax(1)[:, 1].numpy() if two else scores
 
 
-def run_of(ranker: str, folder: Path) -> TrainingRun:
+def run_of(ranker: str, folder: Path) -> TrainingConfig:
     keys: dict[str, Any] = {"name": ranker, "model": str(folder)}
     if ranker == "bert" and own_ranker(folder) == "bert":
         keys["head"] = "pretrained"

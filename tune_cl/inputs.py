@@ -14,7 +14,7 @@ import yaml
 
 from trainables.baselines.doubts import doubts
 from trainables.baselines.label_free import NOTHING, label_free
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.config.objective import OBJECTIVE, AnyRun
 from trainables.core.cache import digest_of
 from trainables.core.errors import DamagedCheckpoint, DataError, Problem
@@ -87,7 +87,7 @@ class RankerArtifacts(Artifacts):
         self._evaluators: dict[int, SplitEvaluator] = {}  # of dev, by relevance level: slow to make
 
     def write(self, folder: Path, checkpoint: str | Path, run: AnyRun) -> None:
-        if not isinstance(run, TrainingRun):
+        if not isinstance(run, TrainingConfig):
             raise TypeError("not a ranker's training")
         data = next(iter(self.prepared.values())).data  # that of all; the text side may have to be made first
         with reading(checkpoint), fetched(checkpoint) as saved:
@@ -105,7 +105,7 @@ class RankerArtifacts(Artifacts):
 
     def ranker(self, checkpoint: str | Path, run: AnyRun) -> Path:
         """The best weights, as a ranker for `tune-cl rerank`."""
-        if not isinstance(run, TrainingRun):
+        if not isinstance(run, TrainingConfig):
             raise TypeError("not a ranker's training")
         folder, prepared = self.folder / BEST_RANKER, prepared_for(run, self.prepared)
         if run.reads == "features":
@@ -116,7 +116,7 @@ class RankerArtifacts(Artifacts):
         write_best_ranker(run, prepared, weights, folder)
         return folder
 
-    def _of_state(self, checkpoint: str | Path, run: TrainingRun, prepared: PreparedData, folder: Path) -> Path:
+    def _of_state(self, checkpoint: str | Path, run: TrainingConfig, prepared: PreparedData, folder: Path) -> Path:
         training = make_training(run, prepared)
         with reading(checkpoint), fetched(checkpoint) as saved:
             training.load(saved)
@@ -125,7 +125,7 @@ class RankerArtifacts(Artifacts):
 
     def describe(self, ranker: Path, trial: str, best: Dev, run: AnyRun, label_free: Mapping[str, Any]) -> None:
         data = next(iter(self.prepared.values())).data
-        if isinstance(run, TrainingRun):
+        if isinstance(run, TrainingConfig):
             config = self.folder / trial / CONFIG
             write_card(ranker, Facts(run, data, best.dev, best.iteration, config, label_free=label_free))
 
@@ -248,7 +248,7 @@ class RankerInputs(Inputs):
     def draw_noise(self, runs: Sequence[AnyRun]) -> None:
         """Adds the data of trainings with noise of their own: the same texts under other training labels."""
         for run in runs:
-            if isinstance(run, TrainingRun) and prepared_key(run) not in self.by_key:
+            if isinstance(run, TrainingConfig) and prepared_key(run) not in self.by_key:
                 same_texts = run.model_copy(update={"data": base_ranker(self.experiment).data})
                 shared = prepared_for(same_texts, self.by_key)
                 self.by_key[prepared_key(run)] = replace(

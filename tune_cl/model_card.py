@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 from jinja2 import Environment, FileSystemLoader
 
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.core.files import read_text, write_text
 from trainables.data.columns import RankingData
 from trainables.data.forms import HUB
@@ -48,7 +48,7 @@ class Facts:
     """What a card says. `config`: the file that trains the ranker again; `test`: its metrics there, if it was applied;
     `label_free`: what needs no training labels, on dev."""
 
-    run: TrainingRun
+    run: TrainingConfig
     data: RankingData
     dev: float
     iteration: int

@@ -15,7 +15,7 @@ import pytest
 from tests.support.builders import tiny_data
 from tests.support.journal_events import search_event
 from tests.support.trec_folder import write_trec_folder
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.data import load_data
 from trainables.ranker_trainable import RankerTrainable
 from trainables.training.conclusion import Conclusion
@@ -168,7 +168,7 @@ def read_values(folder: Path, split: str, metric: str) -> np.ndarray:
     return np.array(list(values_by_query(folder, split, metric).values()))
 
 
-def confirm_run(run: TrainingRun, prepared: Any, folder: str | Path, split: str) -> list[str]:
+def confirm_run(run: TrainingConfig, prepared: Any, folder: str | Path, split: str) -> list[str]:
     """One training of a confirmation, in this process; returns its notes."""
 
     plan = Plan("t", run, None, 1, 0, Conclusion(str(folder), split))

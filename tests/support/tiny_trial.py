@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.support.builders import tiny_data
 from tests.support.trec_folder import write_trec_folder
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.config.objective import AnyRun, run_of
 from trainables.training.conclusion import RUN
 
@@ -16,7 +16,7 @@ from trainables.training.conclusion import RUN
 def tiny_trial(folder: Path, **reserved: float) -> dict[str, Any]:
     """The trainable's `config`, for data that is written to the folder; one thread unless `threads` says otherwise."""
     made = tiny_data(queries={"train": 12, "dev": 6}, candidates=4, turns=1)
-    run = TrainingRun.model_validate(
+    run = TrainingConfig.model_validate(
         {
             "data": {"source": str(write_trec_folder(made, folder))},
             "ranker": {"name": "conv_knrm", "vector_size": 8, "filters": 4},

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.training.prepared import PreparedData, prepare
 from trainables.training.trainer import Training
 
@@ -17,9 +17,9 @@ RANKERS = {
 }
 
 
-def make_run(ranker: str = "conv_knrm", seed: int = 1, **sections: dict[str, Any]) -> TrainingRun:
+def make_run(ranker: str = "conv_knrm", seed: int = 1, **sections: dict[str, Any]) -> TrainingConfig:
     training = {"max_iterations": 4, "batches_per_iteration": 3, "batch_size": 8, "lr": 1e-3}
-    return TrainingRun.model_validate(
+    return TrainingConfig.model_validate(
         {
             "ranker": RANKERS[ranker],
             "training": training | sections.pop("training", {}),
@@ -29,11 +29,11 @@ def make_run(ranker: str = "conv_knrm", seed: int = 1, **sections: dict[str, Any
     )
 
 
-def start(run: TrainingRun, data) -> Training:
+def start(run: TrainingConfig, data) -> Training:
     return Training(run, prepare(run, data), device="cpu")
 
 
-def start_without_dropout(run: TrainingRun, prepared: PreparedData, device: str | None = "cpu") -> Training:
+def start_without_dropout(run: TrainingConfig, prepared: PreparedData, device: str | None = "cpu") -> Training:
     """A training without dropout, whose masks would differ between devices, and between a batch and its parts."""
     training = Training(run, prepared, device)
     for module in training.module.modules():

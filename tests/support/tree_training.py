@@ -7,7 +7,7 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 
-from trainables.config.keys import TrainingRun, validated
+from trainables.config.keys import TrainingConfig, validated
 from trainables.data.columns import RankingData
 from trainables.extras.lambdamart import learnable_features, parameters
 from trainables.extras.trees import TreeTraining, settings_of
@@ -16,7 +16,7 @@ from trainables.training.prepared import NO_TEXTS, PreparedData
 TREES, ITERATIONS = 4, 5  # trees per iteration, iterations per training
 
 
-def tree_run(iterations: int = ITERATIONS, ranker: dict[str, Any] | None = None, **curriculum: Any) -> TrainingRun:
+def tree_run(iterations: int = ITERATIONS, ranker: dict[str, Any] | None = None, **curriculum: Any) -> TrainingConfig:
     keys = {"name": "lambdamart", "leaves": 6, "min_data_in_leaf": 5, "trees_per_iteration": TREES, **(ranker or {})}
     training = {"lr": 0.1, "max_iterations": iterations, "patience": iterations}
     return validated({"ranker": keys, "training": training, "curriculum": curriculum, "metric": "ndcg@10"})
@@ -26,7 +26,7 @@ def prepared_of(data: RankingData) -> PreparedData:
     return PreparedData(data, NO_TEXTS)
 
 
-def trained(run: TrainingRun, data: RankingData) -> TreeTraining:
+def trained(run: TrainingConfig, data: RankingData) -> TreeTraining:
     training = TreeTraining(run, prepared_of(data))
     while not training.finished:
         training.iterate()
@@ -38,7 +38,12 @@ def features_of(data: RankingData, split: str) -> np.ndarray:
 
 
 def by_lightgbm(
-    run: TrainingRun, data: RankingData, objective: Any, rounds: int, rows: np.ndarray | None = None, start: Any = None
+    run: TrainingConfig,
+    data: RankingData,
+    objective: Any,
+    rounds: int,
+    rows: np.ndarray | None = None,
+    start: Any = None,
 ) -> lgb.Booster:
     """The trees of LightGBM's own training, in one call."""
     split = data.splits["train"]

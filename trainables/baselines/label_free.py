@@ -10,7 +10,7 @@ import numpy as np
 from trainables.baselines import load_baseline
 from trainables.baselines.lexical import terms
 from trainables.baselines.word_embeddings import mean_vector_scores
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.data import DOCSTRINGS
 from trainables.data.columns import NO_RANK, RankingData, Split
 from trainables.data.settings import DataConfig
@@ -31,7 +31,7 @@ NOTHING: dict[str, Any] = {"first_stage": None, "label_free": None}
 
 
 def label_free(
-    data: RankingData, run: TrainingRun, name: str, text: TextSide | None = None, chosen: str | None = None
+    data: RankingData, run: TrainingConfig, name: str, text: TextSide | None = None, chosen: str | None = None
 ) -> dict[str, Any]:
     """`first_stage`, and `label_free`, the best ranking on dev of those that need no training labels: their `{label,
     mean}` on the split `name`, by the run's metric. None for data without a first stage: features, pairs to classify.
@@ -67,7 +67,7 @@ def first_stage_order(split: Split) -> np.ndarray:
     return np.where(split.rank == NO_RANK, -np.inf, -split.rank.astype(np.float64)).clip(-1.0 - split.rank.max())
 
 
-def _rankings(data: RankingData, run: TrainingRun, name: str, text: TextSide | None) -> Rankings:
+def _rankings(data: RankingData, run: TrainingConfig, name: str, text: TextSide | None) -> Rankings:
     """Those at hand besides the first stage: BM25 and SDM of a collection that is not too large, and what word vectors
     say that are there already."""
     rankings: Rankings = {}
@@ -78,7 +78,7 @@ def _rankings(data: RankingData, run: TrainingRun, name: str, text: TextSide | N
     return rankings
 
 
-def _lexical(data: RankingData, run: TrainingRun, name: str, kind: str) -> Callable[[Split], np.ndarray]:
+def _lexical(data: RankingData, run: TrainingConfig, name: str, kind: str) -> Callable[[Split], np.ndarray]:
     """Scores by a baseline with its default parameters."""
 
     def scores(split: Split) -> np.ndarray:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 from scipy.sparse import csr_array
 
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.core.errors import DataError, Problem
 from trainables.core.prose import Countdown
 from trainables.data.columns import RankingData, Split, TextColumn, require_texts, require_texts_to_rank
@@ -272,7 +272,7 @@ class Baseline(ABC):
     classifies: ClassVar[bool] = False  # whether its scores tell classes of pairs apart
     ranker: ClassVar[str | None] = None  # the ranker whose `ranker.*` keys, with their defaults, it reads
 
-    def __init__(self, data: RankingData, run: TrainingRun, splits: Sequence[str], collection: bool = False):
+    def __init__(self, data: RankingData, run: TrainingConfig, splits: Sequence[str], collection: bool = False):
         (require_texts if self.classifies else require_texts_to_rank)(data)
         if collection and not self.retrieves:
             raise ValueError(f"{type(self).__name__} ranks candidates only")
@@ -309,7 +309,7 @@ class Lexical(Baseline):
 
     retrieves = True
 
-    def __init__(self, data: RankingData, run: TrainingRun, splits: Sequence[str], collection: bool = False):
+    def __init__(self, data: RankingData, run: TrainingConfig, splits: Sequence[str], collection: bool = False):
         super().__init__(data, run, splits, collection)
         queries = np.concatenate([data.splits[name].query for name in splits])
         texts = {query: data.query_text(query) for query in queries.tolist()}

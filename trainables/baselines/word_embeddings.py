@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from trainables.baselines.lexical import Baseline, Params, Scorer
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.core.errors import ConfigError, Problem
 from trainables.data.columns import RankingData, Split, required_split
 from trainables.rankers.settings import TRAINED_VECTORS, WordSettings
@@ -31,7 +31,7 @@ class Embedding(Baseline):
     ranker = "embedding"
     classifies = True
 
-    def __init__(self, data: RankingData, run: TrainingRun, splits: Sequence[str], collection: bool = False):
+    def __init__(self, data: RankingData, run: TrainingConfig, splits: Sequence[str], collection: bool = False):
         super().__init__(data, run, splits, collection)
         if not isinstance(run.ranker, WordSettings):
             right = f"{self.ranker}, or another that has"

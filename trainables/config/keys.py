@@ -127,7 +127,7 @@ def part_reads(parts: Registry, key: str) -> ActiveIf:
     section, kind = parts.location.split(".")
     names = [name for name, part in parts.items() if key in part.needs]
 
-    def holds(run: TrainingRun) -> bool:
+    def holds(run: TrainingConfig) -> bool:
         for name in run.curriculum.paces if parts is PACINGS else [getattr(getattr(run, section), kind)]:
             if key in parts[name].needs:
                 return True
@@ -141,7 +141,7 @@ def delta_counts() -> ActiveIf:
     """Pacing step under reference code has fixed stages."""
     paced = part_reads(PACINGS, "delta")
 
-    def holds(run: TrainingRun) -> bool:
+    def holds(run: TrainingConfig) -> bool:
         opens = run.curriculum.reference != "code" or any(name != "step" for name in run.curriculum.paces)
         return run.curriculum.weighting in SELF_PACED_WEIGHTS or (paced.holds(run) and opens)
 
@@ -317,7 +317,7 @@ class CurriculumConfig(Section):
         return Schedule(pacing, self.T * total_steps, final_share=final_share, **keys)
 
 
-class TrainingConfig(Section):
+class TrainingSettings(Section):
     loss: ForNetworks[Annotated[str, one_of(LOSSES)]] = Field(
         default="pairwise",
         description="of documents, of pairs, or of a positive and a list of negatives; on pairs to classify "
@@ -501,7 +501,7 @@ def known_metric(name: str) -> str:
 MEASURES = OneOf(known_metric, METRICS, "another measure of trec_eval or ir_measures (ndcg@5, recall@100)")
 
 
-class TrainingRun(Section):
+class TrainingConfig(Section):
     """Everything that determines one training."""
 
     data: DataConfig = DataConfig()
@@ -509,7 +509,7 @@ class TrainingRun(Section):
         default_factory=lambda: ranker_settings({"name": DEFAULT_RANKER})
     )
     curriculum: CurriculumConfig = CurriculumConfig()
-    training: TrainingConfig = TrainingConfig()
+    training: TrainingSettings = TrainingSettings()
     evaluation: EvaluationConfig = EvaluationConfig()
     metric: Annotated[str, MEASURES] = Field(
         default="map", description="what trials are compared by on dev; on pairs to classify it is accuracy"
@@ -606,11 +606,11 @@ class TrainingRun(Section):
         return active_values(self, self)
 
 
-NEEDS = needs(TrainingRun)
+NEEDS = needs(TrainingConfig)
 
 
 def without_effect(keys: Iterable[str], in_force: Iterable[str]) -> list[str]:
-    """The keys that are neither in force (see `TrainingRun.in_force`) nor a section that holds one in force."""
+    """The keys that are neither in force (see `TrainingConfig.in_force`) nor a section that holds one in force."""
     read = [f"{key}." for key in in_force]
     return [key for key in keys if not any(name.startswith(f"{key}.") for name in read)]
 
@@ -657,7 +657,7 @@ class RankerName(Section):
     )
 
 
-OF_TRAININGS = dotted_keys(TrainingRun)
+OF_TRAININGS = dotted_keys(TrainingConfig)
 NAME = dotted_keys(RankerName, "ranker.")
 
 
@@ -680,10 +680,10 @@ def configuration_fields(rankers: Iterable[str]) -> dict[str, FieldInfo]:
     return fields | NAME
 
 
-def validated(tree: Mapping[str, Any]) -> TrainingRun:
+def validated(tree: Mapping[str, Any]) -> TrainingConfig:
     """The training that a nested mapping describes; raises ConfigError with every problem in it."""
     try:
-        run = TrainingRun.model_validate(tree)
+        run = TrainingConfig.model_validate(tree)
     except ValidationError as error:
         raise ConfigError(problems_of(error, configuration_fields(()))) from None
     if problems := list(run.refused()):

@@ -13,7 +13,7 @@ from trainables.config.keys import (
     READS_SCORING,
     CurriculumConfig,
     TrainingConfig,
-    TrainingRun,
+    TrainingSettings,
     dotted_keys,
     flatten,
     unflatten,
@@ -51,7 +51,7 @@ class ObjectiveCurriculum(CurriculumConfig):
 
 class ObjectiveTrainingConfig(Section):
     max_iterations: int = Field(default=20, ge=1, description="reports of a training at most")
-    patience: int = Field(default=15, ge=1, description=str(TrainingConfig.model_fields["patience"].description))
+    patience: int = Field(default=15, ge=1, description=str(TrainingSettings.model_fields["patience"].description))
 
 
 class ObjectiveData(Section):
@@ -64,7 +64,7 @@ class ObjectiveRanker(Section):
 
 class ObjectiveRun(Section):
     """Everything that determines one training by a function, except the function. Scheduling, labels and records read
-    it as they read a `TrainingRun`."""
+    it as they read a `TrainingConfig`."""
 
     objective: str = Field(description="name of the function")
     data: ObjectiveData = ObjectiveData()
@@ -99,12 +99,12 @@ class ObjectiveRun(Section):
         return {"curriculum": curriculum, "parameters": self.parameters, "training": self.training.model_dump()} | named
 
 
-AnyRun = TrainingRun | ObjectiveRun
+AnyRun = TrainingConfig | ObjectiveRun
 
 
 def run_of(document: Mapping[str, Any]) -> AnyRun:
     """The run of a nested mapping that a run's `model_dump` gave. Raises pydantic's ValidationError for another one."""
-    return (ObjectiveRun if OBJECTIVE in document else TrainingRun).model_validate(document)
+    return (ObjectiveRun if OBJECTIVE in document else TrainingConfig).model_validate(document)
 
 
 def objective_fields(keys: Mapping[str, Any]) -> dict[str, FieldInfo]:

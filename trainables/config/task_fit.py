@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainables.config.keys import EvaluationConfig, TrainingConfig, TrainingRun
+from trainables.config.keys import EvaluationConfig, TrainingConfig, TrainingSettings
 from trainables.core.errors import ConfigError, DataError, Problem
 from trainables.curriculum.scoring import NO_RUN, SCORINGS
 from trainables.curriculum.weighting import OF_DIFFICULTY, WEIGHTINGS
@@ -19,7 +19,7 @@ def class_values() -> dict[str, list[str]]:
     return {"metric": [ACCURACY], "training.loss": class_losses()}
 
 
-def task_problems(run: TrainingRun, task: Task) -> Iterator[Problem]:
+def task_problems(run: TrainingConfig, task: Task) -> Iterator[Problem]:
     """A Problem for each key that does not fit the data's task."""
     loss = run.training.loss
     if task != "classification":
@@ -38,7 +38,7 @@ def task_problems(run: TrainingRun, task: Task) -> Iterator[Problem]:
         yield Problem("metric", f"'{run.metric}' judges rankings, {data}", ACCURACY)
     if loss not in class_losses():
         yield Problem("training.loss", f"'{loss}' learns to rank, {data}", " or ".join(class_losses()))
-    if run.training.negatives != TrainingConfig().negatives:
+    if run.training.negatives != TrainingSettings().negatives:
         yield Problem("training.negatives", "pairs to classify have no negatives", "leave it out")
     if run.training.draws_hard_negatives:
         yield Problem("training.hard_negatives", "pairs to classify have no negatives", "leave it out")
@@ -60,7 +60,7 @@ def unfit_scoring(name: str) -> Problem:
     return Problem("curriculum.scoring", f"'{name}' {SCORINGS[name].unfit}", f"one of {fitting}")
 
 
-def require_fit(run: TrainingRun, task: Task) -> None:
+def require_fit(run: TrainingConfig, task: Task) -> None:
     """Raises ConfigError with every key of a training that does not fit the data's task."""
     if problems := list(task_problems(run, task)):
         raise ConfigError(problems)
@@ -76,7 +76,7 @@ def require_scoring(name: str, data: RankingData) -> None:
         raise ConfigError(unfit_scoring(name))
 
 
-def task_notes(run: TrainingRun, data: RankingData) -> tuple[str, ...]:
+def task_notes(run: TrainingConfig, data: RankingData) -> tuple[str, ...]:
     """Notes for the user on what the data's task decided."""
     if data.task == "ranking":
         return ()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.core.errors import WorkFailed
 from trainables.core.files import read_text
 from trainables.core.randomness import generator
@@ -66,14 +66,14 @@ class Stage:
     last: int
 
 
-def settings_of(run: TrainingRun) -> LambdaMartSettings:
+def settings_of(run: TrainingConfig) -> LambdaMartSettings:
     settings = run.ranker
     if not isinstance(settings, LambdaMartSettings):
         raise TypeError(f"{run.ranker.name} grows no trees")
     return settings
 
 
-def stages(run: TrainingRun, data: RankingData, split: Split) -> list[Stage]:
+def stages(run: TrainingConfig, data: RankingData, split: Split) -> list[Stage]:
     """The stages of a training: `curriculum.switch` rounds of the curriculum, then lambdarank on everything.
 
     The first stage of MSE-t (Ferro et al. 2018) is squared error on the label, that of a subset lambdarank on less
@@ -132,7 +132,7 @@ class TreeTraining(FeatureTraining):
     samples rows or features, this still holds, as each iteration then has a random seed of its own.
     """
 
-    def __init__(self, run: TrainingRun, prepared: PreparedData):
+    def __init__(self, run: TrainingConfig, prepared: PreparedData):
         super().__init__(run, prepared)
         self.settings = settings_of(run)
         self._step = self.settings.trees_per_iteration
@@ -151,7 +151,7 @@ class TreeTraining(FeatureTraining):
         self._seen_scores = np.zeros(len(self._seen.document))
 
     @classmethod
-    def notes_on(cls, run: TrainingRun, data: RankingData) -> tuple[str, ...]:
+    def notes_on(cls, run: TrainingConfig, data: RankingData) -> tuple[str, ...]:
         """What the user should know about the stages. Raises DataError for data or features that it cannot use."""
         learnable_features(data)
         split = required_split(data, "train")
@@ -170,7 +170,7 @@ class TreeTraining(FeatureTraining):
         return tuple(notes)
 
     @classmethod
-    def read_ranker(cls, run: TrainingRun, folder: Path) -> Trees:
+    def read_ranker(cls, run: TrainingConfig, folder: Path) -> Trees:
         return Trees(read_trees(folder / MODEL), settings_of(run).trees_per_iteration)
 
     @property

@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.config.task_fit import require_scoring
 from trainables.core.prose import say
 from trainables.curriculum.scoring import SCORINGS, difficulty
@@ -22,7 +22,7 @@ from trainables.data.instances import NONE, Instances
 class SplitInstances:
     """The instances of a split under a configuration's loss and negatives."""
 
-    run: TrainingRun
+    run: TrainingConfig
     data: RankingData
     split: Split
     instances: Instances
@@ -75,7 +75,7 @@ class Difficulties:
     cached: bool
 
 
-def instances_of(run: TrainingRun, split: str, scoring: str | None = None) -> SplitInstances:
+def instances_of(run: TrainingConfig, split: str, scoring: str | None = None) -> SplitInstances:
     """The instances of a split of the configured data, which `scoring` must suit. Raises ConfigError or DataError."""
     if scoring is not None:
         SCORINGS[scoring]  # raises for an unknown name before the data is read

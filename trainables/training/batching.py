@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.core.randomness import generator
 from trainables.curriculum.negatives import Negatives
 from trainables.curriculum.sampler import BatchSampler, easy_first
@@ -61,7 +61,9 @@ class TrainingCurriculum:
         self.weigher = self.weigher.with_difficulty(difficulty)
 
 
-def make_curriculum(run: TrainingRun, prepared: PreparedData, split: Split, negatives: Negatives) -> TrainingCurriculum:
+def make_curriculum(
+    run: TrainingConfig, prepared: PreparedData, split: Split, negatives: Negatives
+) -> TrainingCurriculum:
     """The configured curriculum over the training instances. Orders and weights are those of the last negatives."""
     instances, settings = negatives.instances, run.curriculum
     hardness = np.zeros(len(instances))
@@ -76,7 +78,7 @@ def make_curriculum(run: TrainingRun, prepared: PreparedData, split: Split, nega
 
 
 def scored_of(
-    run: TrainingRun,
+    run: TrainingConfig,
     data: RankingData,
     split: Split,
     instances: Instances,
@@ -97,7 +99,7 @@ def scored_of(
     )
 
 
-def make_weigher(run: TrainingRun, split: Split, instances: Instances, difficulty: np.ndarray) -> Weigher:
+def make_weigher(run: TrainingConfig, split: Split, instances: Instances, difficulty: np.ndarray) -> Weigher:
     """The configured weighting. `difficulty`: of each instance, for weightings that read it."""
     settings, code = run.curriculum, run.curriculum.reference == "code"
     weigher = Weigher(settings.m, settings.anti, instances.pairwise, epsilon=CODE_EPSILON if code else 0.0)
@@ -114,7 +116,7 @@ def make_weigher(run: TrainingRun, split: Split, instances: Instances, difficult
     return replace(weigher, value=value, relevant=split.grade >= level)
 
 
-def objective(run: TrainingRun, step: int) -> str:
+def objective(run: TrainingConfig, step: int) -> str:
     """The loss in force at an optimiser step (from 0): `curriculum.objective_switch` until `switch_at` of all steps."""
     settings = run.curriculum
     if settings.objective_switch != "none" and step < settings.switch_at * total_steps(run) - 1e-9:
@@ -122,7 +124,7 @@ def objective(run: TrainingRun, step: int) -> str:
     return run.training.loss
 
 
-def total_steps(run: TrainingRun) -> int:
+def total_steps(run: TrainingConfig) -> int:
     """Optimiser steps of a training that does not end early."""
     return run.training.max_iterations * run.training.batches_per_iteration
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.config.objective import OBJECTIVE, AnyRun, ObjectiveRun
 from trainables.config.task_fit import task_notes
 from trainables.data.columns import required_split
@@ -34,7 +34,9 @@ from trainables.training.trainer import Training, initial_module, training_negat
 STEPS = 4
 
 
-def seconds_per_iteration(run: TrainingRun, prepared: PreparedData, threads: int, device: str | None = None) -> float:
+def seconds_per_iteration(
+    run: TrainingConfig, prepared: PreparedData, threads: int, device: str | None = None
+) -> float:
     """Estimated seconds of one iteration: its steps at the pace of a few measured ones, plus one evaluation on dev.
 
     A first short iteration warms up; the second is measured. `device`: as in `make_training`.
@@ -58,7 +60,7 @@ def seconds_per_iteration(run: TrainingRun, prepared: PreparedData, threads: int
     return evaluation + steps_seconds / STEPS * run.training.batches_per_iteration
 
 
-def _with_blank_teachers(run: TrainingRun, prepared: PreparedData) -> PreparedData:
+def _with_blank_teachers(run: TrainingConfig, prepared: PreparedData) -> PreparedData:
     """The prepared data with what teachers would give, all zeros: which scores they give does not change the pace."""
     data, split = prepared.data, required_split(prepared.data, "train")
     blank = np.zeros((len(split.document), len(data.classes)) if data.classes else len(split.document), np.float32)
@@ -72,7 +74,7 @@ AnyPrepared = PreparedData | PreparedObjective
 
 
 @overload
-def make_training(run: TrainingRun, prepared: PreparedData, device: str | None = None) -> RankerTraining: ...
+def make_training(run: TrainingConfig, prepared: PreparedData, device: str | None = None) -> RankerTraining: ...
 @overload
 def make_training(run: AnyRun, prepared: AnyPrepared, device: str | None = None) -> AnyTraining: ...
 def make_training(run: AnyRun, prepared: AnyPrepared, device: str | None = None) -> AnyTraining:
@@ -94,7 +96,7 @@ def shared_for(run: AnyRun, by_key: Mapping[str, Any]) -> AnyPrepared:
     return by_key[OBJECTIVE] if isinstance(run, ObjectiveRun) else prepared_for(run, by_key)
 
 
-def training_notes(run: TrainingRun, prepared: PreparedData) -> tuple[str, ...]:
+def training_notes(run: TrainingConfig, prepared: PreparedData) -> tuple[str, ...]:
     """What the user should know about the training data as this training reads it.
 
     Raises DataError or ConfigError if it cannot read the data.
@@ -114,7 +116,7 @@ def training_notes(run: TrainingRun, prepared: PreparedData) -> tuple[str, ...]:
     )
 
 
-def write_best_ranker(run: TrainingRun, prepared: PreparedData, weights: Mapping[str, Tensor], folder: Path) -> None:
+def write_best_ranker(run: TrainingConfig, prepared: PreparedData, weights: Mapping[str, Tensor], folder: Path) -> None:
     """Writes the ranker of a network's best weights, as `Training.save_ranker` does, without a training."""
     module = initial_module(run, with_own_start(run, prepared))
     load_trained_state(module, weights)

@@ -10,7 +10,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.core.errors import DataError, Problem
 from trainables.core.prose import say
 from trainables.core.registry import loaded
@@ -34,7 +34,7 @@ class FeatureRanker(Protocol):
 class FeatureTraining(RankerProgress):
     """The training of a ranker over features, in one process; `RankerProgress` has what else it defines."""
 
-    def __init__(self, run: TrainingRun, prepared: PreparedData):
+    def __init__(self, run: TrainingConfig, prepared: PreparedData):
         super().__init__(run, prepared)
         self.features = require_features(prepared.data, run.ranker.name)
 
@@ -62,18 +62,18 @@ class FeatureTraining(RankerProgress):
         return metrics
 
     @classmethod
-    def notes_on(cls, run: TrainingRun, data: RankingData) -> tuple[str, ...]:
+    def notes_on(cls, run: TrainingConfig, data: RankingData) -> tuple[str, ...]:
         """What the user should know before the training. Raises DataError for data that it cannot use."""
         require_features(data, run.ranker.name)
         return ()
 
     @classmethod
     @abstractmethod
-    def read_ranker(cls, run: TrainingRun, folder: Path) -> FeatureRanker:
+    def read_ranker(cls, run: TrainingConfig, folder: Path) -> FeatureRanker:
         """What `save_ranker` wrote. Raises OSError, ValueError, KeyError or TypeError for files that are damaged."""
 
 
-def training_over_features(run: TrainingRun) -> type[FeatureTraining]:
+def training_over_features(run: TrainingConfig) -> type[FeatureTraining]:
     """How a run's ranker over features is trained and read."""
     training = run.kind.training
     if training is None:
@@ -85,7 +85,7 @@ def training_over_features(run: TrainingRun) -> type[FeatureTraining]:
 class SavedFeatureRanker:
     """A trained ranker that scores feature vectors, without its training data."""
 
-    run: TrainingRun
+    run: TrainingConfig
     ranker: FeatureRanker
     classes: ClassVar[tuple[str, ...]] = ()  # it ranks
 

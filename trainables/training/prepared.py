@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.core.cache import digest_of
 from trainables.core.errors import DataError, Problem
 from trainables.core.plugins import sources_of
@@ -29,7 +29,7 @@ KEY = "training.pretrain_data"
 HELD_OUT = 0.1  # of the training queries, where the data has no dev split
 
 
-def load_pretrain_data(run: TrainingRun, target: RankingData) -> RankingData:
+def load_pretrain_data(run: TrainingConfig, target: RankingData) -> RankingData:
     """The data that `training.pretrain_data` names, with the splits train and dev.
 
     Without a training split, the only split serves as one; without a dev split, a fixed tenth of the training queries
@@ -112,7 +112,7 @@ class PreparedData:
     teachers: Mapping[str, np.ndarray] = field(default_factory=dict)
     start: Mapping[str, np.ndarray] | None = None
     pretrain_digest: str | None = None
-    taught_as: TrainingRun | None = None
+    taught_as: TrainingConfig | None = None
 
     def given_teachers(self) -> dict[str, Callable[[], np.ndarray]]:
         """The teachers' scores as functions, which a scoring and the choice of negatives call."""
@@ -124,7 +124,7 @@ class PreparedData:
         return self.data.digest if self.pretrain_digest is None else f"{self.data.digest}+{self.pretrain_digest}"
 
 
-def prepared_key(run: TrainingRun) -> str:
+def prepared_key(run: TrainingConfig) -> str:
     """Equal keys mean equal prepared data. The key covers the data and what the ranker reads of its texts. Pre-training
     adds its keys and all settings of the ranker, because a pre-trained start fits only one ranker."""
     kind, pretraining = type(run.ranker), run.training.pretraining()
@@ -135,19 +135,19 @@ def prepared_key(run: TrainingRun) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
-def prepared_for(run: TrainingRun, by_key: Mapping[str, PreparedData]) -> PreparedData:
+def prepared_for(run: TrainingConfig, by_key: Mapping[str, PreparedData]) -> PreparedData:
     """A run's prepared data, of that `by_key`. It is prepared now, from the same data, for ranker settings that the
     search did not foresee: values of a long or continuous range on which the text side or the pre-training depends."""
     existing = by_key.get(prepared_key(run))
     return existing if existing is not None else prepare(run, next(iter(by_key.values())).data if by_key else None)
 
 
-def ranker_of(run: TrainingRun) -> tuple[Ranker, RankerSettings]:
+def ranker_of(run: TrainingConfig) -> tuple[Ranker, RankerSettings]:
     """The configured network and its settings."""
     return load_ranker(run.ranker.name), run.ranker
 
 
-def read_of(run: TrainingRun, prepared: PreparedData) -> list[object]:
+def read_of(run: TrainingConfig, prepared: PreparedData) -> list[object]:
     """What a training reads besides its configuration, for a cache key: data, vectors, vocabulary and the weights that
     it starts from, and the code of parts of one's own. A file that changed under the same name is another file."""
     ranker, settings = ranker_of(run)
@@ -155,7 +155,7 @@ def read_of(run: TrainingRun, prepared: PreparedData) -> list[object]:
     return [*read, *sources_of(run.model_dump())]
 
 
-def files_of(runs: Iterable[TrainingRun]) -> dict[str, str]:
+def files_of(runs: Iterable[TrainingConfig]) -> dict[str, str]:
     """{path: digest} of the files, of word vectors and of difficulty, that trainings read besides their data."""
     runs = list(runs)
     named = {str(getattr(ranker, "vectors", TRAINED_VECTORS)) for ranker in _rankers_of(runs)}
@@ -168,7 +168,7 @@ def changed_files(now: Mapping[str, str], recorded: Mapping[str, str]) -> list[s
     return [path for path, digest in recorded.items() if now.get(path) != digest]
 
 
-def encoders_of(runs: Iterable[TrainingRun]) -> dict[str, str]:
+def encoders_of(runs: Iterable[TrainingConfig]) -> dict[str, str]:
     """What the pretrained encoders of trainings are, by name, as far as it can be told (`encoder_version`)."""
     if not (named := {model for ranker in _rankers_of(runs) if (model := getattr(ranker, "model", None))}):
         return {}
@@ -178,12 +178,12 @@ def encoders_of(runs: Iterable[TrainingRun]) -> dict[str, str]:
     return {name: version for name, version in versions.items() if version}
 
 
-def _rankers_of(runs: Iterable[TrainingRun]) -> list[RankerSettings]:
+def _rankers_of(runs: Iterable[TrainingConfig]) -> list[RankerSettings]:
     """The settings of the rankers, and of the teachers with one of their own."""
     return [ranker for run in runs for ranker in (run.ranker, run.curriculum.teacher.ranker) if ranker]
 
 
-def prepare(run: TrainingRun, data: RankingData | None = None) -> PreparedData:
+def prepare(run: TrainingConfig, data: RankingData | None = None) -> PreparedData:
     """Reads the data (unless given) and prepares the ranker's text side.
 
     The text side does not depend on a trial's seed: vocabulary and word vectors belong to the collection, so that

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from trainables.config.keys import CurriculumConfig, TrainingConfig, TrainingRun
+from trainables.config.keys import CurriculumConfig, TrainingConfig, TrainingSettings
 from trainables.core.cache import cached, cached_resumable, digest_of, entry_in_cache, load_arrays, save_arrays
 from trainables.core.prose import say
 from trainables.core.randomness import generator
@@ -25,7 +25,12 @@ ENTRIES = "pretrained"
 
 
 def trained_once(
-    kind: str, key: str, doing: str, plain: TrainingRun, prepared: PreparedData, leave: Callable[[Training, Path], None]
+    kind: str,
+    key: str,
+    doing: str,
+    plain: TrainingConfig,
+    prepared: PreparedData,
+    leave: Callable[[Training, Path], None],
 ) -> Path:
     """The entry `key` of this machine's cache, with what `leave` writes of the training `plain` when it has ended; its
     state is in the cache too, so that one that was killed goes on.
@@ -42,7 +47,7 @@ def trained_once(
     return cached_resumable(kind, key, build)
 
 
-def without_data(run: TrainingRun) -> TrainingRun:
+def without_data(run: TrainingConfig) -> TrainingConfig:
     """The training of an entry whose key fixes the data's content: a state made of the same data under other keys of
     `data` is a state of this one."""
     return run.model_copy(update={"data": DataConfig()})
@@ -60,11 +65,11 @@ def arrays_once(
     return load_arrays(entry)
 
 
-def pretraining_run(run: TrainingRun) -> TrainingRun:
+def pretraining_run(run: TrainingConfig) -> TrainingConfig:
     """The training on the other data: as `run`, but without a curriculum, and with iterations, learning rate, relevance
     level and seed from the keys `training.pretrain_*`."""
     keys = run.training
-    defaults = {key: TrainingConfig.model_fields[key].default for key in keys.pretraining()}
+    defaults = {key: TrainingSettings.model_fields[key].default for key in keys.pretraining()}
     changed = {"max_iterations": keys.pretrain_iterations, "lr": keys.pretrain_lr or keys.lr}
     return run.model_copy(
         update={
@@ -77,7 +82,7 @@ def pretraining_run(run: TrainingRun) -> TrainingRun:
     )
 
 
-def pretrained_start(run: TrainingRun, data: RankingData, compute: Compute = here) -> dict[str, np.ndarray]:
+def pretrained_start(run: TrainingConfig, data: RankingData, compute: Compute = here) -> dict[str, np.ndarray]:
     """The tensors that a training of `run` on `data` starts from, by name; trained now, through `compute`, if the cache
     lacks them."""
     plain = pretraining_run(run)
@@ -90,7 +95,7 @@ def pretrained_start(run: TrainingRun, data: RankingData, compute: Compute = her
     return arrays_once(ENTRIES, key, compute, pretrained_weights, plain, joint)
 
 
-def pretrained_weights(plain: TrainingRun, prepared: PreparedData, key: str) -> dict[str, np.ndarray]:
+def pretrained_weights(plain: TrainingConfig, prepared: PreparedData, key: str) -> dict[str, np.ndarray]:
     """The trained tensors of the best iteration of the pre-training `key`, by name; trained where this machine's cache
     lacks it."""
 
@@ -103,7 +108,9 @@ def pretrained_weights(plain: TrainingRun, prepared: PreparedData, key: str) -> 
     return load_arrays(entry)
 
 
-def with_start(plain: TrainingRun, run: TrainingRun, prepared: PreparedData, compute: Compute = here) -> PreparedData:
+def with_start(
+    plain: TrainingConfig, run: TrainingConfig, prepared: PreparedData, compute: Compute = here
+) -> PreparedData:
     """The prepared data of a search's trials with the ranker of `run`, completed by the start that these trials share.
 
     The start is trained under the training keys of the search's baseline `plain`, even if trials differ in learning
@@ -116,6 +123,6 @@ def with_start(plain: TrainingRun, run: TrainingRun, prepared: PreparedData, com
     return replace(prepared, start=pretrained_start(shared, prepared.data, compute))
 
 
-def with_own_start(run: TrainingRun, prepared: PreparedData) -> PreparedData:
+def with_own_start(run: TrainingConfig, prepared: PreparedData) -> PreparedData:
     """The prepared data with the start of a training that has a pre-training, unless it is there."""
     return prepared if prepared.start is not None else with_start(run, run, prepared)

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from pydantic import ValidationError
 
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.config.objective import AnyRun, run_of
 from trainables.core.errors import DataError, Problem
 from trainables.data.columns import RankingData, Split, required_split
@@ -138,9 +138,9 @@ class RankerProgress(Progress):
     best_documents  int32 [C], the documents that the best iteration retrieved; None: the dev candidates
     """
 
-    run: TrainingRun
+    run: TrainingConfig
 
-    def __init__(self, run: TrainingRun, prepared: PreparedData):
+    def __init__(self, run: TrainingConfig, prepared: PreparedData):
         super().__init__(prepared.digest)
         self.run, self.prepared = run, prepared
         self.dev = required_split(prepared.data, "dev")

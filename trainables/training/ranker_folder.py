@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.core.errors import DataError, Problem
 from trainables.core.files import read_text
 from trainables.core.plugins import plugins_of, require_plugins
@@ -50,19 +50,19 @@ def require_ranker(folder: Path) -> None:
         raise DataError(Problem(str(folder), "is not a trained ranker", right))
 
 
-def described(run: TrainingRun) -> dict[str, Any]:
+def described(run: TrainingConfig) -> dict[str, Any]:
     """What a saved ranker's file CONFIG says of its training."""
     tree = run.model_dump()
     plugins = plugins_of(tree)
     return {"run": tree, **({"plugins": plugins} if plugins else {})}
 
 
-def recorded_run(config: Mapping[str, Any], folder: Path) -> TrainingRun:
+def recorded_run(config: Mapping[str, Any], folder: Path) -> TrainingConfig:
     """The training of a saved ranker, from its file CONFIG. Raises ConfigError naming a plug-in that it needs and that
     is not loaded, and DataError for a configuration that this version does not know."""
     require_plugins(config.get("plugins", ()), f"the ranker {folder}")
     try:
-        return TrainingRun.model_validate(config["run"])
+        return TrainingConfig.model_validate(config["run"])
     except ValidationError as error:
         keys = ", ".join(".".join(str(part) for part in one["loc"]) for one in error.errors())
         wrong = f"was written by another version of tune_cl: this one does not know {keys}"

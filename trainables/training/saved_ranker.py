@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.core.errors import ConfigError, DataError, Problem
 from trainables.core.files import read_text
 from trainables.data.columns import RankingData, require_texts
@@ -52,7 +52,7 @@ class SavedRanker:
     its hub name.
     """
 
-    run: TrainingRun
+    run: TrainingConfig
     module: RankerModule
     files: dict[str, str]
     classes: tuple[str, ...] = ()
@@ -127,7 +127,7 @@ class SavedRanker:
 
 
 def write_ranker(
-    run: TrainingRun, module: RankerModule, text: TextSide, folder: Path, classes: Sequence[str] = ()
+    run: TrainingConfig, module: RankerModule, text: TextSide, folder: Path, classes: Sequence[str] = ()
 ) -> None:
     """Writes a ranker as a SavedRanker folder, in place of one that is there: in a form that other libraries read if
     its kind has one (`Ranker.write`), else in our own."""
@@ -178,7 +178,7 @@ def load_encoder(model: str) -> SavedRanker:
     none does."""
     from trainables.rankers.pretrained import PretrainedRanker, longest_of  # here: it imports sentence-transformers
 
-    ranker, settings = ranker_of(run := TrainingRun.model_validate({"ranker": ranker_keys(model)}))
+    ranker, settings = ranker_of(run := TrainingConfig.model_validate({"ranker": ranker_keys(model)}))
     assert isinstance(ranker, PretrainedRanker)
     files = ranker.files(settings, from_front=False)
     most, nothing = longest_of(files), Tokens.of(())

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from trainables.config.keys import CurriculumConfig, TrainingRun
+from trainables.config.keys import CurriculumConfig, TrainingConfig
 from trainables.core.cache import cached, cached_resumable, digest_of, load_arrays, save_arrays
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.files import replacing
@@ -34,7 +34,7 @@ COURSE_FORMAT = 1  # raise when the same settings give other scores by iteration
 RANKER, SCORES = "ranker", "scores"
 
 
-def teacher_run(run: TrainingRun, task: Task = "ranking") -> TrainingRun:
+def teacher_run(run: TrainingConfig, task: Task = "ranking") -> TrainingConfig:
     """The teacher's training: `run` without a curriculum, under the keys `curriculum.teacher.*`.
 
     Its loss is pointwise, as in Penha & Hauff: pairwise losses determine only differences of scores, which is too
@@ -59,7 +59,7 @@ def teacher_run(run: TrainingRun, task: Task = "ranking") -> TrainingRun:
     )
 
 
-def teacher_seed(run: TrainingRun, number: int = 0) -> int:
+def teacher_seed(run: TrainingConfig, number: int = 0) -> int:
     """The seed of teacher `number` of a training: another one for each seed of the training, unless
     `curriculum.teacher.seed` is a number."""
     fixed = run.curriculum.teacher.seed
@@ -68,7 +68,7 @@ def teacher_seed(run: TrainingRun, number: int = 0) -> int:
     return int(generator(run.seed, "teacher", number).integers(2**31))
 
 
-def prepare_teacher(run: TrainingRun, data: RankingData) -> tuple[TrainingRun, PreparedData]:
+def prepare_teacher(run: TrainingConfig, data: RankingData) -> tuple[TrainingConfig, PreparedData]:
     """The teacher's training and its prepared data. Problems of its own ranker are placed at that ranker's keys."""
     plain = teacher_run(run, data.task)
     try:
@@ -81,7 +81,7 @@ def prepare_teacher(run: TrainingRun, data: RankingData) -> tuple[TrainingRun, P
 # -- at the end of a training ------------------------------------------------------------------------------------------
 
 
-def teacher_scores(run: TrainingRun, data: RankingData, split: Split, compute: Compute = here) -> np.ndarray:
+def teacher_scores(run: TrainingConfig, data: RankingData, split: Split, compute: Compute = here) -> np.ndarray:
     """The teacher's scores of a split's candidates: logits of relevance, float32 [C], or class logits, float32 [C, K].
 
     Those that the data gives come first (NaN where it gives none). Else they are those of the teacher of `run`; teacher
@@ -99,7 +99,7 @@ def teacher_scores(run: TrainingRun, data: RankingData, split: Split, compute: C
     return load_arrays(cached("teacher-scores", digest_of(key, split.query, split.document), build))[SCORES]
 
 
-def scores_of_teacher(plain: TrainingRun, prepared: PreparedData, split: Split, key: str) -> np.ndarray:
+def scores_of_teacher(plain: TrainingConfig, prepared: PreparedData, split: Split, key: str) -> np.ndarray:
     """The scores of the teacher `key`, which is trained first if this machine's cache lacks it."""
 
     def leave(training: Training, folder: Path) -> None:
@@ -120,14 +120,14 @@ def scores_of_teacher(plain: TrainingRun, prepared: PreparedData, split: Split, 
 # -- after iterations --------------------------------------------------------------------------------------------------
 
 
-def teacher_course(run: TrainingRun, data: RankingData, split: Split, compute: Compute = here) -> np.ndarray:
+def teacher_course(run: TrainingConfig, data: RankingData, split: Split, compute: Compute = here) -> np.ndarray:
     """The scores of the teacher of `run` after each of its iterations."""
     plain, prepared = prepare_teacher(run, data)
     started = with_start(plain, plain, prepared, compute)
     return scores_by_iteration(plain, started, split, plain.training.max_iterations, True, compute)
 
 
-def early_teachers(run: TrainingRun, data: RankingData, split: Split, compute: Compute = here) -> np.ndarray:
+def early_teachers(run: TrainingConfig, data: RankingData, split: Split, compute: Compute = here) -> np.ndarray:
     """The scores of EARLY_TEACHERS teachers, with seeds of their own, after their first EARLY_ITERATIONS. Each is the
     beginning of a whole training."""
     plain, prepared = prepare_teacher(run, data)
@@ -138,7 +138,7 @@ def early_teachers(run: TrainingRun, data: RankingData, split: Split, compute: C
 
 
 def scores_by_iteration(
-    plain: TrainingRun, prepared: PreparedData, split: Split, last: int, every: bool, compute: Compute = here
+    plain: TrainingConfig, prepared: PreparedData, split: Split, last: int, every: bool, compute: Compute = here
 ) -> np.ndarray:
     """The scores of a split's candidates after each of the first `last` iterations of the training `plain`, or fewer if
     it ends before: float32 [E, C], or class logits, float32 [E, C, K]. `every`: False: after the last of them alone, so
@@ -150,7 +150,7 @@ def scores_by_iteration(
 
 
 def computed_course(
-    plain: TrainingRun, prepared: PreparedData, split: Split, last: int, every: bool, key: str
+    plain: TrainingConfig, prepared: PreparedData, split: Split, last: int, every: bool, key: str
 ) -> dict[str, np.ndarray]:
     """What `scores_by_iteration` gives, under its key; trained where this machine's cache lacks it."""
     run = without_data(plain)
@@ -189,7 +189,7 @@ def _scores_file(state: Path, iteration: int) -> Path:
 # -- by teachers that have not seen the queries ------------------------------------------------------------------------
 
 
-def cross_fitted(run: TrainingRun, data: RankingData, split: Split, compute: Compute = here) -> np.ndarray:
+def cross_fitted(run: TrainingConfig, data: RankingData, split: Split, compute: Compute = here) -> np.ndarray:
     """The scores of a split's candidates, float32 [C] or [C, K], by teachers that have not seen their queries.
 
     The training queries are divided into FOLDS; the teacher of each fold is trained on the others. Another split is
@@ -219,7 +219,7 @@ def cross_fitted(run: TrainingRun, data: RankingData, split: Split, compute: Com
 
 # -- for trainings -----------------------------------------------------------------------------------------------------
 
-Scores = Callable[[TrainingRun, RankingData, Split, Compute], np.ndarray]
+Scores = Callable[[TrainingConfig, RankingData, Split, Compute], np.ndarray]
 OF_NEED: dict[str, Scores] = {
     "teacher": teacher_scores,
     "teacher_course": teacher_course,
@@ -230,7 +230,7 @@ OF_NEED: dict[str, Scores] = {
 
 
 def with_teachers(
-    plain: TrainingRun, prepared: Mapping[str, PreparedData], needs: Iterable[str], compute: Compute = here
+    plain: TrainingConfig, prepared: Mapping[str, PreparedData], needs: Iterable[str], compute: Compute = here
 ) -> dict[str, PreparedData]:
     """The prepared data of a search, with the scores of teachers that its trials need.
 
@@ -242,7 +242,7 @@ def with_teachers(
     return {key: replace(one, teachers={**one.teachers, **scores}) for key, one in prepared.items()}
 
 
-def completed(run: TrainingRun, prepared: PreparedData) -> PreparedData:
+def completed(run: TrainingConfig, prepared: PreparedData) -> PreparedData:
     """The prepared data with all that a training of `run` reads: its pre-trained start and its teachers' scores,
     trained now if neither the prepared data nor the cache has them."""
     prepared = with_own_start(run, prepared)

@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.config.task_fit import require_fit
 from trainables.core.errors import ConfigError, Problem, WorkFailed
 from trainables.core.randomness import generator, torch_seed
@@ -46,7 +46,7 @@ class Training(RankerProgress):
     remembers; so `load` followed by `iterate` gives the numbers of an uninterrupted run.
     """
 
-    def __init__(self, run: TrainingRun, prepared: PreparedData, device: str | None = None):
+    def __init__(self, run: TrainingConfig, prepared: PreparedData, device: str | None = None):
         super().__init__(run, prepared)
         self.device = torch.device(device) if device else best_device()
         keep_freed_memory()
@@ -326,7 +326,7 @@ class Training(RankerProgress):
         self.module = ranker.module.to(self.device)
 
 
-def initial_module(run: TrainingRun, prepared: PreparedData) -> RankerModule:
+def initial_module(run: TrainingConfig, prepared: PreparedData) -> RankerModule:
     """The network before its first step, on the CPU."""
     torch.manual_seed(torch_seed(run.seed, "initial weights"))
     ranker, settings = ranker_of(run)
@@ -359,13 +359,13 @@ def decayed(module: nn.Module, groups: list[dict[str, Any]], decay: float) -> li
     return [group for group in split if group["params"]]
 
 
-def training_instances(run: TrainingRun, prepared: PreparedData) -> tuple[Split, Instances]:
+def training_instances(run: TrainingConfig, prepared: PreparedData) -> tuple[Split, Instances]:
     """The training split and its instances (`split_instances`)."""
     split = required_split(prepared.data, "train")
     return split, split_instances(run, prepared.data, split, prepared.given_teachers().get("teacher"))
 
 
-def training_negatives(run: TrainingRun, prepared: PreparedData) -> tuple[Split, Negatives]:
+def training_negatives(run: TrainingConfig, prepared: PreparedData) -> tuple[Split, Negatives]:
     """The training split, and its instances with the configured schedule of their negatives. Raises as
     `split_instances`."""
     split, instances = training_instances(run, prepared)
@@ -381,7 +381,7 @@ def training_negatives(run: TrainingRun, prepared: PreparedData) -> tuple[Split,
     return split, (GrowingGroups if settings.schedule == "groups" else Negatives)(instances, schedule)
 
 
-def _easier_sources(run: TrainingRun, prepared: PreparedData, split: Split) -> Iterator[HardNegatives | None]:
+def _easier_sources(run: TrainingConfig, prepared: PreparedData, split: Split) -> Iterator[HardNegatives | None]:
     """What schedule `sources` draws from before the hard negatives of training.*."""
     yield None
     if run.training.hard_negatives == "teacher":
@@ -393,7 +393,7 @@ def _easier_sources(run: TrainingRun, prepared: PreparedData, split: Split) -> I
 
 
 def split_instances(
-    run: TrainingRun, data: RankingData, split: Split, teacher: Callable[[], np.ndarray] | None = None
+    run: TrainingConfig, data: RankingData, split: Split, teacher: Callable[[], np.ndarray] | None = None
 ) -> Instances:
     """The instances of a split under the configured loss and negatives; for pairs to classify, every pair. `teacher`
     returns the teacher's scores of the split.
@@ -406,7 +406,7 @@ def split_instances(
     return _instances(run, split, hard_negatives(run, data, split, teacher))
 
 
-def _instances(run: TrainingRun, split: Split, hard: HardNegatives | None) -> Instances:
+def _instances(run: TrainingConfig, split: Split, hard: HardNegatives | None) -> Instances:
     """The instances of a split of documents to rank, with negatives from `hard`."""
     settings = run.training
     loss, level = LOSSES[settings.loss], run.evaluation.relevance_level
@@ -420,7 +420,7 @@ def _instances(run: TrainingRun, split: Split, hard: HardNegatives | None) -> In
 
 
 def hard_negatives(
-    run: TrainingRun, data: RankingData, split: Split, teacher: Callable[[], np.ndarray] | None
+    run: TrainingConfig, data: RankingData, split: Split, teacher: Callable[[], np.ndarray] | None
 ) -> HardNegatives | None:
     """The configured ranks of negatives; None where all candidates may be drawn. Before there is a teacher, whose order
     is not known then, all may. Raises ConfigError without a run to take the order from."""
@@ -437,7 +437,7 @@ def hard_negatives(
     return HardNegatives(split.score, first, last)
 
 
-def rate_factor(run: TrainingRun, step: int) -> float:
+def rate_factor(run: TrainingConfig, step: int) -> float:
     """Learning-rate factor at a step (from 0): linear warm-up, then constant, or to 0 as a line or half a cosine."""
     settings = run.training
     total = total_steps(run)
@@ -450,7 +450,7 @@ def rate_factor(run: TrainingRun, step: int) -> float:
     return left if settings.schedule == "linear" else (1 - math.cos(math.pi * left)) / 2
 
 
-def test_metrics(run: TrainingRun, prepared: PreparedData, split: Split, scores: np.ndarray) -> dict[str, float]:
+def test_metrics(run: TrainingConfig, prepared: PreparedData, split: Split, scores: np.ndarray) -> dict[str, float]:
     """All metrics of `list metrics` and the run's, as means over the split's queries; for pairs to classify only the
     accuracy."""
     evaluator = evaluator_of(prepared.data, split, run.evaluation.relevance_level, run.metric)

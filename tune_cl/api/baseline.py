@@ -12,7 +12,7 @@ from pydantic import Field
 from trainables.baselines import load_baseline
 from trainables.baselines.lexical import Baseline
 from trainables.baselines.ranking import grid_best, rank
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.files import output_file
 from trainables.core.prose import say
@@ -139,7 +139,7 @@ def _setting(
     return "tuned"
 
 
-def _file(output: str | Path | None, run: TrainingRun, name: str) -> Path | None:
+def _file(output: str | Path | None, run: TrainingConfig, name: str) -> Path | None:
     """The file to write, named after the data where none is: runs of other data stay."""
     if output is None:
         return None
@@ -155,7 +155,7 @@ def _note_idle(kind: type[Baseline], setting: Setting, overrides: Overrides) -> 
         say(f"note: without effect on this baseline: {', '.join(idle)}")
 
 
-def _prepared(kind: type[Baseline], run: TrainingRun, split: str, setting: Setting, retrieve: bool) -> Baseline:
+def _prepared(kind: type[Baseline], run: TrainingConfig, split: str, setting: Setting, retrieve: bool) -> Baseline:
     """The baseline over its data."""
     data = None if retrieve else load_data(run.data, run.evaluation.relevance_level)
     collection = data is None or (data.retrieved and kind.retrieves)

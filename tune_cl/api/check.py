@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from trainables.config.function import Function, Objective, objective_of
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.core.machine import usable_cpus
 from trainables.core.prose import say
 from trainables.curriculum.scoring import EARLY_ITERATIONS, EARLY_TEACHERS, FOLDS
@@ -206,7 +206,7 @@ def speed_note(experiment: Experiment) -> list[str]:
     return [f"{', '.join(opened)}: {what}"] if opened else []
 
 
-def _pretrained(experiment: Experiment) -> list[TrainingRun]:
+def _pretrained(experiment: Experiment) -> list[TrainingConfig]:
     """A training for each pre-training; pre-trainings run one after another before the first trial."""
     from trainables.training.prepared import prepared_key
 

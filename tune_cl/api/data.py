@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainables.baselines.doubts import doubts
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.curriculum.weighting import given_away
 from trainables.data import load_data, recognised
 from trainables.data.clusters import cluster_notes
@@ -100,7 +100,7 @@ def data_facts(data: Data, overrides: Overrides | None = None) -> DataFacts:
     )
 
 
-def _given_away(data: RankingData, run: TrainingRun) -> dict[str, float] | None:
+def _given_away(data: RankingData, run: TrainingConfig) -> dict[str, float] | None:
     """How well each weighting tells right training labels from wrong ones; None without label noise."""
     if not run.data.label_noise.share or data.features is not None:
         return None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from trainables.config.keys import NEEDS, TrainingRun, without_effect
+from trainables.config.keys import NEEDS, TrainingConfig, without_effect
 from trainables.core.errors import ConfigError, Interrupted, Problem
 from trainables.core.files import require_folder, write_text
 from trainables.core.plugins import Names, load_plugins, sources_of
@@ -118,14 +118,14 @@ def train(
             raise Interrupted("", call="the same call of tune_cl.train") from None
 
 
-def default_output(run: TrainingRun) -> Path:
+def default_output(run: TrainingConfig) -> Path:
     """A folder that only this configuration trains in, with the plug-ins as they are."""
     content = "".join([run.model_dump_json(), *sources_of(run.model_dump())])
     digest = hashlib.sha256(content.encode()).hexdigest()
     return Path(DEFAULT_STORAGE) / f"train-{run.ranker.name}-{digest[:8]}"
 
 
-def _started(run: TrainingRun, overridden: Flat, output: Path, ranked: str) -> RankerTraining:
+def _started(run: TrainingConfig, overridden: Flat, output: Path, ranked: str) -> RankerTraining:
     """The training, new or from its last saved state. `ranked`: the split that is ranked at the end."""
     from trainables.training.factory import training_notes  # imports torch: input first
     from trainables.training.prepared import prepare
@@ -141,13 +141,13 @@ def _started(run: TrainingRun, overridden: Flat, output: Path, ranked: str) -> R
     return training
 
 
-def unused(run: TrainingRun, overridden: Flat) -> list[str]:
+def unused(run: TrainingConfig, overridden: Flat) -> list[str]:
     """A note on the keys that the user gives but this training does not read."""
     idle = without_effect(overridden, run.in_force())
     return [f"without effect on this training: {with_needs(idle, NEEDS)}"] if idle else []
 
 
-def untrained(run: TrainingRun) -> list[str]:
+def untrained(run: TrainingConfig) -> list[str]:
     """A note where the model begins with random weights although its kind of ranker is known for pretrained ones."""
     if getattr(run.ranker, "model", None) != TINY:
         return []
@@ -156,7 +156,7 @@ def untrained(run: TrainingRun) -> list[str]:
 
 
 def _new_or_resumed(
-    run: TrainingRun, prepared: PreparedData, output: Path, say: Callable[[str], None]
+    run: TrainingConfig, prepared: PreparedData, output: Path, say: Callable[[str], None]
 ) -> RankerTraining:
     """A training that continues from the last saved state, if there is a sound one.
 
@@ -178,7 +178,7 @@ def _new_or_resumed(
     return resumed_or_new(lambda: make_training(run, prepared), output / STATES, say)
 
 
-def _fits(run: TrainingRun, prepared: PreparedData, state: Path) -> bool:
+def _fits(run: TrainingConfig, prepared: PreparedData, state: Path) -> bool:
     """Whether a state is of this training; a damaged one is too, since no training can continue from it."""
     from trainables.training.progress import is_of
     from trainables.training.saves import DAMAGED

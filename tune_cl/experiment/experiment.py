@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from trainables.config.function import Objective
-from trainables.config.keys import DEFAULT_RANKER, TrainingRun, ranker_fields, unflatten, validated
+from trainables.config.keys import DEFAULT_RANKER, TrainingConfig, ranker_fields, unflatten, validated
 from trainables.config.objective import OBJECTIVE, AnyRun, validated_objective
 from tune_cl.experiment.arms import Arms, arms_of
 from tune_cl.experiment.search_keys import SearchConfig
@@ -134,10 +134,10 @@ def training_of(experiment: Experiment, point: Mapping[str, Any]) -> AnyRun:
     )
 
 
-def base_ranker(experiment: Experiment) -> TrainingRun:
+def base_ranker(experiment: Experiment) -> TrainingConfig:
     """The baseline's training in a search over rankers of ours."""
     run = experiment.base.run
-    assert isinstance(run, TrainingRun)
+    assert isinstance(run, TrainingConfig)
     return run
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from trainables.config.function import Objective, missing, objective_of_record, same
-from trainables.config.keys import NEEDS, TrainingRun, unflatten, without_effect
+from trainables.config.keys import NEEDS, TrainingConfig, unflatten, without_effect
 from trainables.config.objective import OBJECTIVE
 from trainables.config.task_fit import require_fit
 from trainables.core.errors import ConfigError, Problem, gathering
@@ -88,7 +88,7 @@ def read_source(space: SpaceSource | None) -> tuple[str, Mapping[str, Any], list
 
 def load_training_run(
     space: SpaceSource | None, overrides: Overrides = (), data: str | Path | None = None, ranker: str | None = None
-) -> TrainingRun:
+) -> TrainingConfig:
     """One training: what a space fixes (None: the defaults), with what overrides it. A parameter has the baseline's
     value. Raises ConfigError with every problem found."""
     name, tree, doubts = read_source(space)
@@ -100,7 +100,7 @@ def load_training_run(
         raise ConfigError(Problem(key, "has several values, and this is one training", right) for key in several)
     point = plain_point(experiment, {})
     run = experiment.config({key: value for key, value in point.items() if key in parameters}).run
-    assert isinstance(run, TrainingRun)
+    assert isinstance(run, TrainingConfig)
     return run
 
 
@@ -216,7 +216,7 @@ def require_fitting(experiment: Experiment) -> None:
     for point in points:
         with gathering(problems):
             run = experiment.config(point).run
-            if isinstance(run, TrainingRun):
+            if isinstance(run, TrainingConfig):
                 require_fit(run, task(run.data.source))
     if not problems and experiment.baseline != OFF:
         for point in draws:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.curriculum.scoring import TEACHERS, any_needs
 from trainables.rankers import RANKERS
 from trainables.training.losses import LOSSES
@@ -24,19 +24,19 @@ READ = (  # beginnings of keys that decide what trainings read, beside the ranke
 FILES = {"ranker.name", "ranker.vectors", "ranker.model", "curriculum.vectors", "curriculum.file"}
 
 
-def distinct_rankers(experiment: Experiment) -> list[TrainingRun]:
+def distinct_rankers(experiment: Experiment) -> list[TrainingConfig]:
     """The baseline and a training for each combination of the parameters that decide what trainings read: the ranker's
     keys that its texts depend on (all, if it is pre-trained), and those of READ."""
     of_texts = text_keys(experiment)
     return varied(experiment, {key for key in experiment.space.parameters if key.startswith(READ) or key in of_texts})
 
 
-def file_readers(experiment: Experiment) -> list[TrainingRun]:
+def file_readers(experiment: Experiment) -> list[TrainingConfig]:
     """Trainings that together read every file of word vectors or difficulty and every encoder that trials can."""
     return varied(experiment, FILES & experiment.space.parameters.keys())
 
 
-def varied(experiment: Experiment, keys: Iterable[str]) -> list[TrainingRun]:
+def varied(experiment: Experiment, keys: Iterable[str]) -> list[TrainingConfig]:
     """The baseline and a training for each combination of these parameters, and of those that they depend on. Where
     that is more than there are trials, ranges of numbers stay at their middle: a trial makes what it does not share."""
     space, deciding = experiment.space, set(keys)
@@ -47,7 +47,7 @@ def varied(experiment: Experiment, keys: Iterable[str]) -> list[TrainingRun]:
     if (few.combinations() or 0) > experiment.search.trials:
         few = space.only(deciding - {key for key, parameter in space.parameters.items() if parameter.is_number})
     runs = (experiment.config(point).run for point in few.grid())
-    return [base_ranker(experiment), *(run for run in runs if isinstance(run, TrainingRun))]
+    return [base_ranker(experiment), *(run for run in runs if isinstance(run, TrainingConfig))]
 
 
 def text_keys(experiment: Experiment) -> set[str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from trainables.config.keys import RankerName, TrainingRun
+from trainables.config.keys import RankerName, TrainingConfig
 from trainables.core.validation import section_of
 from trainables.rankers import RANKERS
 from tune_cl.experiment.search_keys import SearchConfig
@@ -28,7 +28,7 @@ RANGE = {
 def space_schema() -> Schema:
     """Where a key may be opened, its value, a range or a list of values. Keys stand nested or dotted. Of the registered
     names, those of plug-ins that are loaded are known as well."""
-    run = properties_of(TrainingRun)
+    run = properties_of(TrainingConfig)
     rankers = [properties_of(kind.settings, "ranker.") for kind in RANKERS.values()]
     merged: Schema = {}
     for properties in (*rankers, properties_of(RankerName, "ranker.")):

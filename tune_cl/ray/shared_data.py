@@ -10,7 +10,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayError
 
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.core.errors import ConfigError, DataError, Problem, UserError, WorkFailed, last_line
 from trainables.core.prose import say
 from trainables.curriculum.scoring import any_needs, difficulty, no_vectors
@@ -97,7 +97,7 @@ def untrained(experiment: Experiment) -> dict[str, PreparedData]:
     return by_key
 
 
-def _require_difficulty(experiment: Experiment, run: TrainingRun, prepared: PreparedData) -> None:
+def _require_difficulty(experiment: Experiment, run: TrainingConfig, prepared: PreparedData) -> None:
     """Reads the files of scoring `file` for the instances of a training. Raises ConfigError or DataError for a file
     that is missing or wrong, or that lacks a value."""
     if "file" not in scorings_of(experiment) or run.reads == "features":

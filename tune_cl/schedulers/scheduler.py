@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar
 
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.config.objective import AnyRun
 
 
@@ -21,7 +21,7 @@ def curriculum_ends(run: AnyRun) -> dict[str, float]:
     force."""
     curriculum, iterations, in_force = run.curriculum, run.training.max_iterations, run.in_force()
     ends: dict[str, float] = {}
-    if "curriculum.switch" in in_force and isinstance(run, TrainingRun):
+    if "curriculum.switch" in in_force and isinstance(run, TrainingConfig):
         ends["curriculum.switch"] = math.ceil(curriculum.switch / run.ranker.rounds_per_iteration)
     if curriculum.paces:
         ends["curriculum.T"] = math.ceil(curriculum.T * iterations - 1e-9)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.config.objective import AnyRun
 from trainables.core.errors import ConfigError
 from trainables.core.prose import counted, short
@@ -87,7 +87,7 @@ def _of_curricula(
 
 def idle(run: AnyRun) -> str | None:
     """Why a configured curriculum changes nothing in a training; None if it does, or none is configured."""
-    if not isinstance(run, TrainingRun):
+    if not isinstance(run, TrainingConfig):
         return None
     curriculum = run.curriculum
     if "curriculum.switch" in run.in_force():
@@ -104,7 +104,7 @@ def idle(run: AnyRun) -> str | None:
 
 def endless(run: AnyRun) -> str | None:
     """Which part of a curriculum lasts beyond the training although it has an end; None if none does."""
-    if not isinstance(run, TrainingRun) or run.reads == "features":
+    if not isinstance(run, TrainingConfig) or run.reads == "features":
         return None
     last = run.training.max_iterations
     for key, end in curriculum_ends(run).items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TrainingConfig
 from trainables.config.objective import AnyRun
 from trainables.core.randomness import generator
 from tune_cl.experiment.experiment import Experiment, TrialConfig
@@ -53,7 +53,7 @@ def _points(experiment: Experiment) -> list[Flat]:
 
 def _is_filter(run: AnyRun) -> bool:
     """Whether a curriculum leaves pairs out and does nothing else."""
-    if not isinstance(run, TrainingRun) or run.reads == "features":
+    if not isinstance(run, TrainingConfig) or run.reads == "features":
         return False
     curriculum = run.curriculum
     others = (curriculum.weighting, curriculum.objective_switch, curriculum.negatives.schedule)
