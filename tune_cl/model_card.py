@@ -30,7 +30,7 @@ from tune_cl.space.wording import label_free_of, label_free_rows, label_free_wor
 
 CARD = "README.md"
 HEADER = re.compile(r"---\n(.*?)\n---\n", re.DOTALL)
-PACKAGES = ("tune-cl", "torch", "transformers", "tokenizers", "lightgbm", "numpy")
+PACKAGES = ("tune-cl", "torch", "sentence-transformers", "transformers", "tokenizers", "lightgbm", "numpy")
 BEGIN, END = "<!-- verdict -->", "<!-- end of verdict -->"
 TEXTS = ("prompt", "query_prompt", "document_prompt")  # keys of texts, which may begin as a path does
 UNCONFIRMED = "Not confirmed: the values above are of one training, and dev selected it."

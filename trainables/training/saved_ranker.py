@@ -136,7 +136,8 @@ def write_ranker(
     def write(temporary: Path) -> None:
         files = ranker_of(run)[0].write(module, text.files, classes, temporary)
         if files is not None:
-            checkpoint.seal(temporary, *(path.name for path in sorted(temporary.glob("*.safetensors"))))
+            sealed = sorted(temporary.rglob("*.safetensors"))
+            checkpoint.seal(temporary, *(str(path.relative_to(temporary)) for path in sealed))
             checkpoint.write_json(temporary / OWN, ours | {"files": files})
             return
         weights = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
