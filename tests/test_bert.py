@@ -91,8 +91,8 @@ def test_scores_in_bf16_do_not_tie() -> None:
 
 def cls_vectors(module: BertModule, inputs: dict[str, Any]) -> torch.Tensor:
     """[CLS] vectors of sequences in their order, [P, D]."""
-    encoder = {name: value for name, value in inputs.items() if name != "passages"}
-    return module.encoder(**encoder).last_hidden_state[:, 0]
+    encoder = {name: value for name, value in inputs.items() if name not in ("passages", "packed_index")}
+    return module.encoder(**encoder).last_hidden_state[0, inputs["packed_index"]]
 
 
 # -- passages -------------------------------------------------------------------------------------------------------
