@@ -117,7 +117,7 @@ def test_a_search_that_is_interrupted_is_told_to_be_so_unless_it_has_ended(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(runner, *(("_run", run) if at_its_end else ("replay", once)))
-    with pytest.raises(Interrupted, match="tune-cl resume toy"):
+    with pytest.raises(KeyboardInterrupt):
         sit(search_folder, ended=not at_its_end)
     assert kinds(search_folder)[-1] == ("search_end" if at_its_end else "interrupted")
 
