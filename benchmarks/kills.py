@@ -32,12 +32,12 @@ from tune_cl.history.journal import FILE, read_events
 
 SPACE = """
 data: docstrings
-ranker: {name: conv_knrm, vector_size: 16, filters: 8}
+ranker: {name: knrm, vector_size: 8}
 curriculum:
   scoring: {choice: [context_words, random]}
   pacing: {choice: [root, linear]}
   T: {uniform: [0.3, 0.7]}
-training: {lr: {loguniform: [0.0005, 0.005]}, batch_size: 8, batches_per_iteration: 8, max_iterations: 6}
+training: {lr: {loguniform: [0.0005, 0.005]}, batch_size: 8, batches_per_iteration: 2, max_iterations: 4}
 search: {trials: 9, scheduler: asha, reduction_factor: 2}
 """
 CONCURRENT = "search.max_concurrent=1"  # with several at a time, which trials meet at a rung depends on their speed
