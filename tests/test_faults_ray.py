@@ -105,7 +105,7 @@ def test_an_event_that_cannot_be_taken_in_ends_the_search_and_a_resumed_one_has_
     experiment = experiment_of(tmp_path, "search.trials=4", "training.max_iterations=3")
     folder, made = tmp_path / "search", {"faults": {"t0002": "killed between", "t0003": "raises"}}
     monkeypatch.setattr(ray_tune, "RETRIES", 1)
-    for kind, of in {"files": "t0000", "result": "t0001", "checkpoint": "t0001", "end": "t0003"}.items():
+    for kind, of in {"files": "t0000", "checkpoint": "t0001", "end": "t0003"}.items():
         with monkeypatch.context() as patch, pytest.raises(OSError, match=r"(the disk is full|of t0000)$"):
             refusing(patch, kind, of)
             toy_search(experiment, folder, lambda: 1, made)

@@ -1,4 +1,4 @@
-"""Ray clusters of several nodes on this machine: trials, what they share, and parts of one's own, on nodes that come
+"""Ray clusters of several nodes on this machine: trials, and what they share, on nodes that come
 and go."""
 
 from __future__ import annotations
@@ -14,10 +14,8 @@ import ray
 from ray.cluster_utils import Cluster
 
 from tests.support.builders import tiny_data
-from tests.support.plugins import LENGTH, unload, written
 from tests.support.toy_trainable import SPACE, steps_of, toy_search
 from tests.support.trec_folder import write_trec_folder
-from trainables.core.plugins import load_plugins
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import load_experiment
 from tune_cl.experiment.search_keys import Resources
@@ -28,7 +26,6 @@ from tune_cl.ray.session import ray_session
 from tune_cl.ray.shared_data import completed, on_cluster, untrained
 
 pytestmark = pytest.mark.slow
-__all__ = ["unload"]  # a fixture
 FAULTS = {"t0001": "killed", "t0002": "raises", "t0003": "nan"}
 
 
@@ -122,22 +119,6 @@ def test_what_trials_share_is_trained_where_they_are(
     nobody = on_cluster("10.0.0.7:6379", experiment.search.resources)
     [again] = completed(experiment, known, nobody).values()  # the cache has it all
     assert np.array_equal(again.teachers["teacher"], made.teachers["teacher"])
-
-
-def names_there() -> tuple[list[str], str]:
-    from trainables.curriculum.scoring import SCORINGS
-
-    return list(SCORINGS), ray.get_runtime_context().get_node_id()
-
-
-def test_a_file_is_loaded_on_each_node_though_none_has_it(cluster: Cluster, tmp_path: Path) -> None:
-    load_plugins([written(tmp_path, LENGTH)])
-    (tmp_path / "mine.py").unlink()
-    with nodes(cluster, 1, num_cpus=1), ray_session(cluster.address):
-        task = ray.remote(num_cpus=1, scheduling_strategy="SPREAD")(names_there)
-        answers = ray.get([task.remote() for _ in range(6)])
-    assert all("length" in names for names, _ in answers)
-    assert len({node for _, node in answers}) == 2
 
 
 def test_trials_go_on_where_processes_and_nodes_die(
