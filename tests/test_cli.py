@@ -67,7 +67,7 @@ def test_exit_statuses(
 def test_a_stopped_command_can_be_copied_and_shows_no_password(
     monkeypatch: pytest.MonkeyPatch, console: Console
 ) -> None:
-    monkeypatch.setattr("tune_cl.api.start.requested_experiment", lambda *_: raising(KeyboardInterrupt())(None))
+    monkeypatch.setattr("tune_cl.api.start.requested_experiment", lambda *_, **__: raising(KeyboardInterrupt())(None))
     monkeypatch.setattr("shutil.which", str)
     told = console.call("run 'my space.yaml' --tracking-uri http://me:word@host:5000", status=130).err
     assert told.endswith(" tune-cl run 'my space.yaml' --tracking-uri http://***@host:5000\n")
