@@ -125,9 +125,12 @@ def broken(folder: Path, kills: int, seconds: list[float], rng: random.Random) -
                 running, killed = start(folder, command), False
                 continue
             kind = rng.choice(["driver", "trial", "raylet"])
-            if done < kills and kill(running, kind):
-                done, killed = done + 1, True
-                print(f"{done}: {command[0]}, {kind}", flush=True)
+            while done < kills and running.poll() is None:  # until there is one of this kind
+                if kill(running, kind):
+                    done, killed = done + 1, True
+                    print(f"{done}: {command[0]}, {kind}", flush=True)
+                    break
+                time.sleep(0.02)
     return done
 
 
