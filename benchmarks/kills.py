@@ -141,7 +141,7 @@ def results(folder: Path) -> dict[str, Any]:
     for event in events:
         kind = event["event"]
         if kind == "trial":
-            found[event["trial"]] = [event["params"], {}, None]
+            found.setdefault(event["trial"], [event["params"], {}, None])  # again when it goes on
         elif kind == "result":
             found[event["trial"]][1].setdefault(event["iteration"], untimed(event["metrics"]))
         elif kind == "end":
