@@ -57,6 +57,14 @@ assert all(name in RANKERS or name in READERS for name in named)
 validated({"ranker": "knrm"})
 print(json.dumps([name for name in sys.modules if name.startswith(tuple(prefixes))]))
 """
+TRAIN_KNRM = """
+import json, sys
+import tune_cl
+models, data = json.loads(sys.argv[1])
+keys = {"training.max_iterations": 1, "training.batches_per_iteration": 1, "ranker.vector_size": 4}
+tune_cl.train(data=data, ranker="knrm", overrides=keys, progress=False)
+print(json.dumps([name for name in models if name in sys.modules]))
+"""
 READ_SPACES = """
 import json, sys
 from tune_cl.experiment.load import load_experiment
@@ -122,3 +130,8 @@ def test_a_report_loads_no_library_of_learning(tmp_path: Path) -> None:
     case.write()
     learning = [name for name in LEARNING if name != "matplotlib"]
     assert told_by(REPORT, learning, str(case.search_folder.storage), case.search_folder.name) == []
+
+
+def test_a_ranker_over_words_loads_no_library_of_models(tmp_path: Path) -> None:
+    data = write_trec_folder(tiny_data(), tmp_path)
+    assert told_by(TRAIN_KNRM, ["sentence_transformers", "transformers", "peft"], str(data)) == []
