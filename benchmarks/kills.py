@@ -174,7 +174,7 @@ def in_mlflow(folder: Path) -> dict[str, Any]:
             for name in untimed(run.data.metrics)
         }
         files = sorted(file.path for file in client.list_artifacts(run.info.run_id))
-        name = run.info.run_name
+        name = str(run.info.run_name)
         while name in runs:
             name = f"{name} (again)"
         runs[name] = {"status": run.info.status, "params": run.data.params, "tags": tags} | points | {"files": files}

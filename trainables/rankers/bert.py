@@ -53,6 +53,7 @@ from trainables.rankers.ranker import RankerModule, TextSide, Tokens
 from trainables.rankers.settings import TINY, BertSettings
 from trainables.rankers.text_pairs import PairTemplate, mean_of_passages
 
+NEW = "is_new"  # attribute of layers whose weights were drawn
 SHORTEST = 8  # tokens that any training reads
 
 
@@ -144,9 +145,10 @@ class BertModule(AdaptedModule):
         return query + document + self.template.specials
 
     def forward(self, passages: Tensor | None = None, **features: Any) -> Tensor:
-        first, *rest = self.model
+        layers: list[Any] = list(self.model)
+        first, rest = layers[0], layers[1:]
         features = first(features)
-        exact, given = next(first.parameters()).dtype, first.module_output_name  # pyright: ignore[reportAttributeAccessIssue]
+        exact, given = next(first.parameters()).dtype, first.module_output_name
         # In bf16, scores would have 8 bits and tie.
         with torch.autocast(features[given].device.type, enabled=False):
             if self.packs and given == "token_embeddings":
@@ -286,7 +288,7 @@ def cross_encoder_files(model: CrossEncoder, settings: BertSettings, from_front:
 def with_prompt(model: CrossEncoder, settings: BertSettings) -> None:
     """Takes the prompt of the configuration, if it has one."""
     if settings.prompt is not None:
-        model.prompts, model.default_prompt_name = {"query": settings.prompt}, "query"
+        model.prompts, model.default_prompt_name = {"query": settings.prompt}, "query"  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _encoder_of(model: str) -> Transformer:
@@ -317,12 +319,12 @@ def _with_new_head(first: Transformer, settings: BertSettings, outputs: int) -> 
     for layer in (score, *fresh):
         nn.init.normal_(layer.linear.weight, std=std)
         nn.init.zeros_(layer.linear.bias)
-        layer.is_new = True
+        setattr(layer, NEW, True)
     return CrossEncoder(modules=[first, Pooling(size, "cls"), *layers, score], device="cpu")
 
 
 def _new_layers(model: CrossEncoder) -> list[nn.Module]:
-    return [layer for layer in model if getattr(layer, "is_new", False)]
+    return [layer for layer in model if getattr(layer, NEW, False)]
 
 
 def _pop_pooler(encoder: Any) -> nn.Linear | None:
@@ -345,7 +347,8 @@ def _require_labels(model: CrossEncoder, name: str, classes: Sequence[str], outp
         raise ConfigError(Problem("ranker.head", wrong, right))
     if outputs == 1:
         return
-    labels = [str(model.config.id2label[index]).lower() for index in range(count)]  # pyright: ignore[reportOptionalMemberAccess]
+    names: Any = model.config.id2label  # pyright: ignore[reportOptionalMemberAccess]
+    labels = [str(names[index]).lower() for index in range(count)]
     wanted = [label.lower() for label in classes]
     if sorted(labels) != sorted(wanted):
         wrong = f"the labels of '{name}' are {', '.join(labels)}, and the data's {', '.join(wanted)}"

@@ -279,7 +279,8 @@ def _model_of(settings: BiEncoderSettings) -> SentenceTransformer:
         wrong = f"is a {kind if kind != 'SentenceTransformer' and kind else 'ColBERT'}, which gives no vector a text"
         raise unusable(name, wrong, "a SentenceTransformer")
     model = loaded(SentenceTransformer, name)
-    pooling = model[1] if len(model) > 1 and isinstance(model[1], Pooling) else None
+    first: Any = model[0]
+    pooling: Any = model[1] if len(model) > 1 and isinstance(model[1], Pooling) else None
     if settings.pooling is not None and pooling is not None and pooling.pooling_mode != settings.pooling:
         if kind == "SentenceTransformer":
             raise _contradicted("pooling", settings.pooling, name, str(pooling.pooling_mode))
@@ -287,13 +288,13 @@ def _model_of(settings: BiEncoderSettings) -> SentenceTransformer:
     asked = document_of(name, SETTINGS).get("similarity_fn_name")
     if None not in (settings.similarity, asked) and settings.similarity != asked:
         raise _contradicted("similarity", str(settings.similarity), name, str(asked))
-    if isinstance(model[0], Transformer):
-        _drop_pooler(model[0])
+    if isinstance(first, Transformer):
+        _drop_pooler(first)
         return _with_keys(model, settings)
     keys = {"lora.rank": settings.lora.rank, "freeze": settings.freeze, "query_length": settings.query_length}
     for key, value in (keys | {"checkpointing": settings.checkpointing}).items():
         if value:
-            wrong = f"{value}, but '{name}' begins with a {type(model[0]).__name__}, which has no layers"
+            wrong = f"{value}, but '{name}' begins with a {type(first).__name__}, which has no layers"
             raise ConfigError(Problem(f"ranker.{key}", wrong, "leave it out"))
     return _with_keys(model, settings)
 

@@ -87,9 +87,9 @@ def _made(kind: type[Model], model: str, local: bool) -> Model:
         return _with_adapter(kind, model)
     config = document_of(model, "config.json")
     _require_own_kernels(model, config)
-    keys = {"config_kwargs": WHOLE_ATTENTION.get(str(config.get("model_type")), {})}
+    attention: dict[str, Any] = WHOLE_ATTENTION.get(str(config.get("model_type")), {})
     with _all_weights(model):
-        made = kind(model, device="cpu", model_kwargs=dict(OPTIONS), local_files_only=local, **keys)
+        made = kind(model, device="cpu", model_kwargs=dict(OPTIONS), config_kwargs=attention, local_files_only=local)
     merge(made[0])
     return made.float().requires_grad_(True)
 
@@ -148,7 +148,7 @@ def _incomplete(model: str, whole: Any, lacking: Collection[str]) -> ConfigError
 def _require_tokens(model: str, made: CrossEncoder | SentenceTransformer) -> None:
     """Raises ConfigError for a tokenizer with tokens that the model has no vector for."""
     whole, tokenizer = made.transformers_model, made.tokenizer
-    table = whole.get_input_embeddings() if whole is not None else getattr(made[0], "embedding", None)
+    table: Any = whole.get_input_embeddings() if whole is not None else getattr(made[0], "embedding", None)
     if table is None or tokenizer is None or not hasattr(tokenizer, "get_vocab"):
         return
     special = set(getattr(tokenizer, "all_special_ids", ()))  # which no text needs
@@ -161,7 +161,11 @@ def _require_tokens(model: str, made: CrossEncoder | SentenceTransformer) -> Non
 
 def _require_own_scores(model: str, made: Any) -> None:
     """Raises ConfigError for a model that gives a text another score beside a longer one, which pads it."""
-    if not isinstance(made[0], Transformer) or made[0].config.model_type in PACKED:
+    first: Any = made[0]
+    if not isinstance(first, Transformer):
+        return
+    architecture = str(getattr(first.config, "model_type", ""))
+    if architecture in PACKED:
         return
     texts = ["a", "one of these, and that one, too " * 4]
     inputs: Any = [(text, text) for text in texts] if isinstance(made, CrossEncoder) else texts
@@ -169,7 +173,7 @@ def _require_own_scores(model: str, made: Any) -> None:
         alone, beside = (made.eval()(made.preprocess(given)) for given in (inputs[:1], inputs))
     kind = "scores" if isinstance(made, CrossEncoder) else "sentence_embedding"
     if not torch.allclose(alone[kind][0], beside[kind][0], *CLOSE, equal_nan=True):
-        what = f"({made[0].config.model_type}) gives a text another score beside longer ones"
+        what = f"({architecture}) gives a text another score beside longer ones"
         raise unusable(model, what, "a model whose scores do not depend on padding")
 
 
@@ -211,8 +215,9 @@ def _with_adapter(kind: type[Model], model: str) -> Model:
 def merge(first: nn.Module) -> None:
     """Makes a Transformer module's model, with adapters of peft beside its weights, a plain one with both added."""
     whole: Any = getattr(first, "model", None)
-    adapted = [] if whole is None else [*whole.named_modules()]
-    adapted = [(name, layer) for name, layer in adapted if isinstance(layer, BaseTunerLayer)]
+    if whole is None:
+        return
+    adapted = [(name, layer) for name, layer in whole.named_modules() if isinstance(layer, BaseTunerLayer)]
     if not adapted:
         return
     for name, layer in adapted:
@@ -220,7 +225,7 @@ def merge(first: nn.Module) -> None:
         parent, _, last = name.rpartition(".")
         setattr(whole.get_submodule(parent), last, layer.get_base_layer())
     with torch.random.fork_rng(devices=[]):
-        plain = type(whole)(whole.config)  # the other one would be saved as adapters
+        plain: Any = type(whole)(whole.config)  # the other one would be saved as adapters
     plain.load_state_dict(whole.state_dict())
     first.model = plain.eval()
 
@@ -262,7 +267,7 @@ def tiny_transformer(config: dict[str, Any], tokenizer: str) -> Transformer:
     fields = {key: value for key, value in config.items() if key != "model_type"}
     model = transformers.AutoModel.from_config(transformers.BertConfig(**fields), dtype=torch.float32)
     names = {f"{name.lower()}_token": f"[{name}]" for name in ("PAD", "UNK", "CLS", "SEP", "MASK")}
-    fast = transformers.BertTokenizerFast(tokenizer_object=Tokenizer.from_str(tokenizer), **names)
+    fast = transformers.BertTokenizerFast(tokenizer_object=Tokenizer.from_str(tokenizer), **names)  # pyright: ignore[reportAttributeAccessIssue]
     with TemporaryDirectory() as folder, hub_out_of_reach(), torch.random.fork_rng(devices=[]):
         transformers.logging.disable_progress_bar()
         model.save_pretrained(folder)
