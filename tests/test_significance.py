@@ -11,13 +11,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from trainables.core.errors import ConfigError
+from trainables.evaluation.crossed import crossed_tests, seeded_tests
 from trainables.evaluation.significance import (
     CORRECTIONS,
     adjust,
     bootstrap_ci,
-    crossed_tests,
     paired_t_test,
-    seeded_tests,
 )
 
 P_VALUES = st.lists(st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.01, 0.05, 1.0])), min_size=1, max_size=12)

@@ -50,11 +50,11 @@ def run(
         tune-cl run penha2020_pacing --data ../data/msdialog --ranker bert --set ranker.model=bert-base-uncased
         tune-cl run my_space.yaml --trials 40 --address auto --storage /shared/runs
 
-    `check` forecasts what a search will do and cost; `resume` continues one that was stopped.
+    `check` forecasts what a search will do and cost; `resume` goes on with one that was stopped.
 
     space           a shipped space (tune-cl list spaces) or a YAML file; in Python also a mapping of the same tree
-    data            docstrings, ir_datasets:NAME, hf:NAME, or a folder in one of the formats of tune-cl list data; in
-                    Python also tables: DataFrames with a column `split`, or by split, Datasets
+    data            docstrings, ir_datasets:NAME, hf:NAME, or a folder (tune-cl list data); in Python also tables:
+                    DataFrames with a column `split`, or by split, Datasets
     ranker          see tune-cl list rankers
     name            of the search; by default the space's name, numbered where it is taken
     trials          how many, of both arms
@@ -70,8 +70,7 @@ def run(
     callbacks       of Ray Tune, such as its loggers for TensorBoard, W&B or Aim
     checkpoints     where trials save their state, if not in the storage: a folder, or an address such as s3://...
 
-    Raises ConfigError or DataError with all problems before anything is written, WorkFailed if no trial gave a value,
-    Interrupted (a KeyboardInterrupt) when stopped: `Search.resume` goes on.
+    Raises ConfigError or DataError before anything is written, WorkFailed without any value, Interrupted if stopped.
     """
     load_plugins(plugins)
     function = objective_of(objective) if objective else None
@@ -79,33 +78,35 @@ def run(
     with working(progress, local_ray=address is None) as panel:
         source = as_source(data)
         experiment = in_any_folder(requested_experiment(space, overrides or {}, function, source, ranker, **keys))
-        search_folder = _new_folder(str(storage), name, experiment, tracking_uri)
-        if checkpoints:
-            search_folder = replace(search_folder, elsewhere=checkpoints_of(search_folder.name, str(checkpoints)))
+        search_folder = _new_folder(str(storage), name, experiment, tracking_uri, checkpoints)
         require_cluster(address)
-        for note in _before_the_search(experiment):
-            say(f"note: {note}")
+        _say_doubts(experiment)
         with loading():  # only after the input is checked
             from tune_cl.run_search import start_search
-
         search = Search(search_folder, start_search(experiment, search_folder, address, panel, callbacks), function)
     search.address = address
     return search
 
 
-def _before_the_search(experiment: Experiment) -> list[str]:
-    """What a user may want to stop for."""
+def _say_doubts(experiment: Experiment) -> None:
+    """Says what a user may want to stop for."""
     notes = [] if experiment.objective else untrained(base_ranker(experiment))
     if experiment.search.trials < 2:
         notes.append("one trial alone: there will be nothing to compare it with; --trials 4 is a start")
-    return notes
+    for note in notes:
+        say(f"note: {note}")
 
 
-def _new_folder(storage: str, name: str | None, experiment: Experiment, tracking_uri: str | None) -> SearchFolder:
-    """Of a search of this name, with its tracking address and its function's."""
+def _new_folder(
+    storage: str, name: str | None, experiment: Experiment, tracking_uri: str | None, checkpoints: str | Path | None
+) -> SearchFolder:
+    """Of a search of this name, with its tracking address, its function's, and that of its checkpoints."""
     search_folder = new_search_folder(storage, name, experiment.name)
     uri, function = resolve_tracking_uri(search_folder.storage, tracking_uri), experiment.objective
-    return replace(search_folder, tracking_uri=uri, objective=function.option if function else "")
+    search_folder = replace(search_folder, tracking_uri=uri, objective=function.option if function else "")
+    if checkpoints:
+        return replace(search_folder, elsewhere=checkpoints_of(search_folder.name, str(checkpoints)))
+    return search_folder
 
 
 def open_search(
