@@ -101,7 +101,7 @@ class InProcess:
     memory: Path
     block: int
 
-    def run_trials(self, trials: Trials, prepared: Mapping[str, PreparedData], *_: object) -> None:
+    def run_trials(self, trials: Trials, prepared: Mapping[str, PreparedData], *_: object, **__: object) -> None:
         while isinstance(plan := trials.next_trial(), Plan):
             assert isinstance(plan.run, TrainingConfig)
             run = plan.run.model_copy(update={"seed": self.block + plan.run.seed})
