@@ -223,7 +223,6 @@ bert classification: trec/cacm bert ranker.head=classification training.loss=poi
 bert passages: trec/cacm bert ranker.passages=average ranker.document_length=60
 bert lora: trec/cacm bert ranker.lora.rank=2 ranker.head_lr=0.01 training.warmup=0.3
 bert of classes: pairs/sick bert data.train_share=0.05
-decoder: trec/cacm bert ranker.head=pretrained ranker.model=small-decoder training.max_length=300 data.top_k=3
 bi_encoder in batch: trec/cacm bi_encoder training.loss=softmax training.in_batch_negatives=true
 bi_encoder retrieval: trec/cacm bi_encoder evaluation.retrieve=20 ranker.similarity=dot {PACED}
 lambdamart: ltr/mq2008 lambdamart metric=ndcg@10
@@ -251,7 +250,6 @@ conversation: conversation/dailydialogpp knrm data.train_share=0.05 {PACED} curr
 @part
 def trainings(data: Path) -> Facts:
     """Values on dev after each iteration, and of all metrics on test."""
-    save_decoder(Path("small-decoder"))
     families = [line.format(name) for names, line in FAMILIES.items() for name in names.split()]
     found: Facts = {}
     for line in [*families, *TRAININGS.replace("DATA", str(data)).strip().splitlines()]:
@@ -265,28 +263,6 @@ def trainings(data: Path) -> Facts:
 def train(source: Path, ranker: str, overrides: Facts, output: Path) -> Facts:
     trained = tune_cl.train(data=source, ranker=ranker, overrides=overrides, output=output, test=True)
     return {"dev": trained.dev, "best": trained.best_iteration, "test": dict(trained.test or {})}
-
-
-def save_decoder(folder: Path) -> None:
-    """A small Qwen3 with random weights."""
-    import torch
-    from tokenizers import Tokenizer, models, trainers
-    from transformers import Qwen2Tokenizer, Qwen3Config, Qwen3ForCausalLM
-
-    words = Tokenizer(models.BPE())
-    words.pre_tokenizer = Qwen2Tokenizer(vocab={}, merges=[]).backend_tokenizer.pre_tokenizer
-    letters = sorted({chr(n) for n in (*range(33, 127), *range(161, 324))})
-    trainer = trainers.BpeTrainer(vocab_size=400, initial_alphabet=letters, show_progress=False)
-    words.train_from_iterator(["yes", "no", "<|im_start|> <|im_end|>\n", "which machine sorts"] * 50, trainer)
-    model = json.loads(words.to_str())["model"]
-    merges: Any = [tuple(pair) for pair in model["merges"]]
-    tokenizer = Qwen2Tokenizer(vocab=model["vocab"], merges=merges)
-    tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>", "<|im_end|>"]})
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
-    more = {"head_dim": 8, "intermediate_size": 64, "max_position_embeddings": 600, "tie_word_embeddings": True}
-    Qwen3ForCausalLM(Qwen3Config(vocab_size=len(tokenizer), **sizes, **more)).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
 
 
 # -- searches, a verdict and effects -------------------------------------------------------------------------------

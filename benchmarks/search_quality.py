@@ -268,10 +268,6 @@ class Cell:
     def by_replay(self) -> np.ndarray:
         return np.nanmean(self.gains, axis=1)
 
-    @property
-    def by_seed(self) -> np.ndarray:
-        return np.nanmean(self.gains, axis=0)
-
 
 def measured(way: str, study: str, trainings: int, count: int) -> Cell:
     table = recorded(study)
@@ -305,8 +301,9 @@ def over_replays(values: np.ndarray) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def over_seeds(values: np.ndarray) -> tuple[float, float]:
-    """By t, from the mean of each held-out seed."""
+def over_seeds(gains: np.ndarray) -> tuple[float, float]:
+    """By t, from the mean of each seed that a replay held out. gains: [replays, seeds]."""
+    values = np.nanmean(gains[:, ~np.isnan(gains).all(axis=0)], axis=0)
     half = float(student.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
     return float(values.mean()) - half, float(values.mean()) + half
 
@@ -322,10 +319,10 @@ def row(cell: Cell, peer: Cell) -> dict[str, Any]:
         "replays": len(cell.gains),
         "gain": float(cell.by_replay.mean()),
         "over_replays": over_replays(cell.by_replay),
-        "over_seeds": over_seeds(cell.by_seed),
+        "over_seeds": over_seeds(cell.gains),
         "less_peer": float(np.nanmean(less, axis=1).mean()),
         "less_over_replays": over_replays(np.nanmean(less, axis=1)),
-        "less_over_seeds": over_seeds(np.nanmean(less, axis=0)),
+        "less_over_seeds": over_seeds(less),
         "ratio": times,
         "iterations": cell.iterations,
     }
@@ -360,7 +357,7 @@ def main() -> int:
     rows = []
     for study in options.studies:
         gains = oracle(study)
-        print(f"{study}: the oracle gains {gains.mean():+.2f} ({words(over_seeds(gains))})", file=sys.stderr)
+        print(f"{study}: the oracle gains {gains.mean():+.2f} ({words(over_seeds(gains[None]))})", file=sys.stderr)
     for study, trainings in product(options.studies, options.trainings):
         cells = {way: measured(way, study, trainings, options.replays) for way in WAYS}
         rows += [row(cell, cells[PEER]) for cell in cells.values()]

@@ -41,7 +41,7 @@ def test_what_is_held_out_takes_no_part_in_the_search(study: str) -> None:
 def test_a_table_has_gains_and_how_many_times_the_peers(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = ["--replays", "3", "--trainings", "12", "--studies", "order_mediqa"]
+    options = ["--replays", "6", "--trainings", "12", "--studies", "order_mediqa"]
     monkeypatch.setattr("sys.argv", ["search_quality", *options])
     assert search_quality.main() == 0
     lines = capsys.readouterr().out.splitlines()
