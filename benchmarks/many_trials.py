@@ -29,7 +29,7 @@ SEARCH = {"searcher": "random", "scheduler": "none", "max_concurrent": 2}
 
 def train(config: dict[str, Any], trial: Any) -> None:
     for iteration in range(3):
-        trial.report(config["x"] + iteration / 10)
+        trial.report(config["parameters"]["x"] + iteration / 10)
 
 
 class Clock(tune.Callback):

@@ -23,6 +23,7 @@ from tune_cl.tracking.record import read_record
 
 CONFIG = "config.yaml"  # in a trial's folder: its complete configuration
 BEST_RANKER = "best-ranker"  # the folder of the best trial's ranker, in TRIALS
+SHOWN = 3  # reasons of failed trials that an error names
 
 
 def search_result(state: SearchState, search_folder: SearchFolder, run_id: str | None = None) -> SearchResult:
@@ -175,6 +176,8 @@ def recorded_view(search_folder: SearchFolder) -> str | None:
 
 
 def _without_value(state: SearchState, search_folder: SearchFolder) -> WorkFailed:
-    reasons = {trial.reason for trial in state.trials.values() if trial.reason}
-    why = "; ".join(sorted(reasons)) or "none was run"
+    reasons = sorted({trial.reason for trial in state.trials.values() if trial.reason})
+    why = "; ".join(reasons[:SHOWN]) or "none was run"
+    if len(reasons) > SHOWN:
+        why += f"; {len(reasons) - SHOWN:,} more"
     return WorkFailed(f"no trial of search '{state.name}' gave a dev value: {why}; log: {search_folder.journal}")
