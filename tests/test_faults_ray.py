@@ -75,7 +75,8 @@ def test_a_full_disk_ends_the_search_and_no_trial(
     state = toy_search(experiment, folder, lambda: 1, made)
     assert [trial.outcome for trial in state.by_number()] == ["baseline", *["completed"] * 3]
     assert steps_of(folder, "t0001") == steps_of(folder, "t0003") == [1, 2, 3, 3, 4, 5, 6]
-    assert (best := state.best())
+    best = state.best()
+    assert best
     for trial in state.by_number():
         assert sorted(trial.results) == [1, 2, 3, 4, 5, 6]
         kept = [iteration for iteration, path in sorted(trial.checkpoints.items()) if Path(path).is_dir()]
