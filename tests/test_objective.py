@@ -134,6 +134,10 @@ def test_what_the_function_raises_is_a_failure_with_its_traceback(tmp_path: Path
     assert 'raise KeyError("no such column")' in caught.value.trace
 
 
+def test_a_number_alone_is_the_dev_value() -> None:
+    assert training_of(lambda config, trial: trial.report(0.25)).iterate()["dev_mrr"] == 0.25
+
+
 @pytest.mark.parametrize(
     ("report", "wrong"),
     [

@@ -102,9 +102,9 @@ class ObjectiveTrial:
         order = _named_array(difficulty, keys.scoring, "curriculum.scoring")
         return Curriculum(order, total_steps, seed=self.seed, **options)
 
-    def report(self, metrics: Mapping[str, float | Values], checkpoint: str | Path | None = None) -> None:
-        """Reports an iteration: the dev value of the search's metric (higher = better) and any others, under their own
-        names.
+    def report(self, metrics: float | Mapping[str, float | Values], checkpoint: str | Path | None = None) -> None:
+        """Reports an iteration: the dev value of the search's metric (higher = better), alone or by its name with any
+        others under their own.
 
         The metric may be {query id: value}: its mean counts. `checkpoint`: a folder from which the function could go
         on; it is copied before this returns. Does not return where the training is to end: it raises TrainingEnded,
@@ -124,9 +124,10 @@ def _named_array(choices: Choices, name: str, key: str) -> Any:
     return choices[name]
 
 
-def checked_report(metrics: Mapping[str, Any], checkpoint: str | Path | None, metric: str) -> Report:
+def checked_report(metrics: Any, checkpoint: str | Path | None, metric: str) -> Report:
     """Raises ConfigError for what is not a report of the metric, WorkFailed for a dev value that is not finite."""
     problems = []
+    metrics = metrics if isinstance(metrics, Mapping) else {metric: metrics}
     if metric not in metrics:
         wrong = f"reports {', '.join(metrics) or 'nothing'} and not '{metric}'"
         problems.append(Problem("report", wrong, f"'{metric}' among them, or metric: the name of one of them"))
