@@ -51,7 +51,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     clock = Clock(options.trials)
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # MLflow may still be written to
         space = SPACE | {"search": SEARCH | {"trials": options.trials}}
         tune_cl.run(space, storage=Path(folder), objective=train, callbacks=[clock], progress=False)
     seconds = [later[0] - earlier[0] for earlier, later in zip(clock.rows, clock.rows[1:], strict=False)]
