@@ -191,6 +191,7 @@ class SearchDriver:
         self.ended_by: str | None = None
         self.progress = SearchProgress(self.experiment, self.journal.events())
         self.with_checkpoints = [trial.trial for trial in self.state.by_number() if trial.outcome]  # and have ended
+        self.ended_since = True  # a trial, since `unneeded` was asked, which Ray Tune does in each of its steps
         self.waiting = [trial for trial in self.state.open_trials() if not trial.paused]
 
     @property
@@ -297,6 +298,9 @@ class SearchDriver:
     def unneeded(self) -> list[str]:
         """Trials that have ended since the last call, or before, and of which none will be the search's best: its
         ranker is copied from its checkpoint when the search ends."""
+        if not self.ended_since:
+            return []
+        self.ended_since = False
         kept = may_be_chosen(self.state, self.progress.phases)
         unneeded = [name for name in self.with_checkpoints if name not in kept]
         self.with_checkpoints = [name for name in self.with_checkpoints if name in kept]
@@ -373,6 +377,7 @@ class SearchDriver:
         event = {"event": "end", "trial": trial, "outcome": outcome, "reason": reason, "artifacts": folder}
         self.record(event | {"best": asdict(best) if best else None})
         self.with_checkpoints.append(trial)
+        self.ended_since = True
 
     def record(self, fields: Mapping[str, Any]) -> None:
         """Appends an event to the journal, of now if it has no `time`, and updates the state with it."""

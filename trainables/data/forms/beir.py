@@ -75,14 +75,14 @@ def _named_rows(path: Path, reading: Reading) -> Iterator[tuple[int, str, str]]:
             reading.problem(f"{path}:{line}", "not a JSON object", "each row is a JSON object with an id and a text")
             continue
         keys = keys or (_first_of(IDS, value), _first_of(TEXTS, value))
-        identity, text = id_of(value.get(keys[0])), ""
+        identity = id_of(value.get(keys[0]))
         if not is_text(identity):
             reading.problem(f"{path}:{line}", f"'{keys[0]}' is not a text", "give each object an id and a text")
             continue
         try:
             text = text_of(keys[1], {TITLE: value.get(TITLE), TEXTS[0]: value.get(keys[1])})
         except Unusable:
-            pass
+            text = ""  # of which the collection's check says how many there are
         except Wrong as wrong:
             reading.problem(f"{path}:{line}", *wrong.args)
             continue
