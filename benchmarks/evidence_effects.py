@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 import yaml
-from scipy.special import ndtr, stdtrit
+from scipy.special import nctdtrinc, ndtr, stdtrit
 
 import tune_cl
 from trainables.core.randomness import generator
-from trainables.evaluation.crossed import crossed_tests, detectable, mean_squares
+from trainables.evaluation.crossed import CrossedTest, crossed_tests, error_and_freedom, mean_squares
 from trainables.evaluation.significance import clustered
 from tune_cl.results import Effects, Opponent
 from tune_cl.verdict.estimates import TAILS, effects_of
@@ -132,7 +132,7 @@ class CellEffects:
         """The gain of the best that its test would find with a power of .8."""
         own, plain = self.fresh
         (test,), (seeds, queries) = crossed_tests([(own, plain)]), own.shape
-        return detectable(test.components, seeds, queries, test.seed_freedom)
+        return detectable(test, seeds, queries)
 
     @property
     def fresh(self) -> tuple[np.ndarray, np.ndarray]:
@@ -150,6 +150,14 @@ class CellEffects:
     def plain(self) -> float:
         """Mean of plain training on test over all twins."""
         return float(self.stored[self.row["metric"]][1].mean()) / SCALE
+
+
+def detectable(test: CrossedTest, seeds: int, queries: int) -> float:
+    """The smallest difference that a test of this noise shows at .05 with probability .8."""
+    residual = test.components.residual
+    of_seed, of_query = residual + queries * test.components.of_seed, residual + seeds * test.components.of_query
+    error, freedom = error_and_freedom((of_seed, of_query, residual), test.seed_freedom * (seeds - 1), seeds, queries)
+    return float(nctdtrinc(freedom, 1 - 0.8, stdtrit(freedom, TAILS[1])) * error)
 
 
 def clustered_cube(cube: np.ndarray, clusters: np.ndarray) -> np.ndarray:

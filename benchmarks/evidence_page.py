@@ -33,8 +33,8 @@ from benchmarks.evidence_effects import (
 )
 from benchmarks.pages import put
 from trainables.evaluation.significance import LEVEL, adjust
-from tune_cl.report.wording import interval_words, p_value, signed
 from tune_cl.results import Effects
+from tune_cl.verdict.figures import interval_words, p_value, signed
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE, PICTURES, README = DOCS / "results.md", DOCS / "images", DOCS.parent / "README.md"

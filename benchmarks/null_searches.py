@@ -40,7 +40,7 @@ from trainables.training.checkpoint import read_json, write_json
 from trainables.training.conclusion import RANKER, Conclusion
 from trainables.training.factory import make_training
 from trainables.training.prepared import PreparedData, prepared_for, prepared_key
-from tune_cl import inputs, run_search, run_trainings
+from tune_cl import inputs, run_search
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import load_experiment
 from tune_cl.experiment.readers import distinct_rankers
@@ -149,10 +149,10 @@ def without_ray(executor: InProcess) -> Iterator[None]:
     unread = {"notes": lambda *_: [], "label_free": lambda *_: NOTHING}
     patches = [
         patch.multiple(module, **{name: value for name, value in replaced.items() if hasattr(module, name)})
-        for module in (run_search, run_trainings, retraining)
+        for module in (run_search, retraining)
     ]
     one_trial = SimpleNamespace(of=lambda *_: lambda: 1)
-    patches += [patch.object(module, "Concurrency", one_trial) for module in (run_search, run_trainings)]
+    patches += [patch.object(module, "Concurrency", one_trial) for module in (run_search, retraining)]
     patches += [patch.multiple(inputs.RankerInputs, **unread), patch.object(inputs, "untrained", read_once)]
     with ExitStack() as stack:
         for one in (*patches, redirect_stderr(io.StringIO())):

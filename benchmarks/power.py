@@ -19,9 +19,9 @@ import numpy as np
 
 from trainables.core.randomness import generator
 from tune_cl.results import LEVEL
-from tune_cl.verdict.files import last_verdict, verdict_values
+from tune_cl.verdict.files import last_verdict
 from tune_cl.verdict.power import design_of
-from tune_cl.verdict.test import Duel, answer, level_of, outcomes
+from tune_cl.verdict.test import Duel, answer, level_of, outcomes, values_by_cluster
 
 LOOKS = (5, 10, 20)  # seeds
 SPREADS = ((0.0, 0.0), (0.003, 0.003), (0.01, 0.01), (0.03, 0.03), (0.05, 0.05), (0.01, 0.03), (0.03, 0.01))
@@ -107,7 +107,7 @@ def found(seeds: int, queries: int, repetitions: int, gain: float = GAIN) -> tup
         values["curriculum"] += gain
         tests = outcomes(values, duels(len(ROLES)))["curriculum"]
         better += answer(tests) == "better"
-        if repetition < 100 and (design := design_of([one.test.new for one in tests], queries, LEVEL)):
+        if repetition < 100 and (design := design_of([one.test for one in tests], queries, LEVEL)):
             said.append((design.power(seeds, gain), design.detectable(seeds)))
     return better / repetitions, *np.median(said, axis=0).tolist()
 
@@ -135,7 +135,7 @@ def collapses(repetitions: int) -> Iterator[str]:
 
 def noise_of(search: Path, split: str) -> Iterator[str]:
     if verdict := last_verdict(search, split):
-        values = verdict_values(verdict)
+        values = values_by_cluster(verdict.per_query)
         for one in verdict.opponents:
             yield f"{one.label}: {estimate(values[verdict.curriculum.label], values[one.label])}"
 

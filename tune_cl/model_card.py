@@ -29,7 +29,6 @@ from tune_cl.results import Verdict
 from tune_cl.space.wording import label_free_of, label_free_rows, label_free_words
 
 CARD = "README.md"
-HEADER = re.compile(r"---\n(.*?)\n---\n", re.DOTALL)
 PACKAGES = ("tune-cl", "torch", "sentence-transformers", "transformers", "tokenizers", "lightgbm", "numpy")
 BEGIN, END = "<!-- verdict -->", "<!-- end of verdict -->"
 TEXTS = ("prompt", "query_prompt", "document_prompt")  # keys of texts, which may begin as a path does
@@ -59,28 +58,27 @@ class Facts:
 
 def write_card(folder: Path, facts: Facts) -> None:
     """Writes the card of the ranker that was saved in the folder."""
-    write_text(folder / CARD, _with_header(_header(folder, facts), "\n" + _body(folder, facts)))
+    write_text(
+        folder / CARD, f"---\n{yaml.safe_dump(_header(folder, facts), sort_keys=False)}---\n\n{_body(folder, facts)}"
+    )
 
 
 def write_license(folder: Path, license: str) -> None:
     """Writes a license into the card in the folder, or a card of that alone."""
+    from huggingface_hub import metadata_save
+
     path = folder / CARD
-    fields, body = _split(read_text(path)) if path.is_file() else ({}, "")
-    write_text(path, _with_header(fields | {"license": license}, body))
+    metadata_save(path, (_fields(path) if path.is_file() else {}) | {"license": license})
 
 
-def _with_header(fields: Mapping[str, Any], body: str) -> str:
-    return f"---\n{yaml.safe_dump(dict(fields), sort_keys=False)}---\n{body}"
+def _fields(card: Path) -> dict[str, Any]:
+    """What a card's header says; nothing where it has none that can be read, for nobody checks a card."""
+    from huggingface_hub import metadata_load
 
-
-def _split(card: str) -> tuple[dict[str, Any], str]:
-    """The header's fields, none where it has none that can be read, and the rest of a card."""
-    found = HEADER.match(card)
     try:
-        fields = yaml.safe_load(found[1]) if found else None
-    except yaml.YAMLError:
-        fields = None
-    return (fields, card[found.end() :]) if found and isinstance(fields, dict) else ({}, card)
+        return metadata_load(card) or {}
+    except (ValueError, yaml.YAMLError):
+        return {}
 
 
 def _header(folder: Path, facts: Facts) -> dict[str, Any]:
@@ -88,16 +86,14 @@ def _header(folder: Path, facts: Facts) -> dict[str, Any]:
     run, shared = facts.run, is_shared_form(folder)
     embeds = run.ranker.embeds
     kind = "sentence-similarity" if embeds else "text-ranking"
-    task = "text-classification" if run.metric == "accuracy" else kind
     form = ["sentence-transformers" if embeds else "cross-encoder"] if shared else []
     dataset = _dataset(run.data.source)
     return {
         "library_name": "sentence-transformers" if shared else "tune_cl",
-        "pipeline_tag": task,
+        "pipeline_tag": "text-classification" if run.metric == "accuracy" else kind,
         "tags": ["tune_cl", "curriculum-learning", *form],
         **_of_start(str(getattr(run.ranker, "model", TINY))),
         **({"datasets": [dataset]} if dataset else {}),
-        "model-index": [{"name": folder.name, "results": _model_index(facts, task, dataset)}],
     }
 
 
@@ -111,27 +107,9 @@ def _of_start(model: str) -> dict[str, Any]:
     if model == TINY:
         return {}
     card = file_of(model, CARD)
-    fields = _split(read_text(card))[0] if card else {}
+    fields = _fields(card) if card else {}
     named = {"base_model": model} if HUB_NAME.fullmatch(model) and not Path(model).exists() else {}
     return {key: fields[key] for key in ("base_model", "license") if isinstance(fields.get(key), str | list)} | named
-
-
-def _model_index(facts: Facts, task: str, dataset: str | None) -> list[dict[str, Any]]:
-    """The results in the hub's form: on dev, which chose the iteration, and on test."""
-    values = {"dev": {facts.run.metric: facts.dev}, "test": dict(facts.test or {})}
-    kind = dataset or re.sub(r"[^\w.-]+", "-", facts.data.name).strip("-")
-    return [
-        {
-            "task": {"type": task},
-            "dataset": {"name": facts.data.name, "type": kind, "split": split},
-            "metrics": [
-                {"type": name, "name": f"{name} on {split}", "value": round(float(value), 6)}
-                for name, value in metrics.items()
-            ],
-        }
-        for split, metrics in values.items()
-        if metrics
-    ]
 
 
 def _body(folder: Path, facts: Facts) -> str:

@@ -324,7 +324,6 @@ class Verdict(Result):
     selection             what the champions were chosen from
     filter_against_plain  what leaving pairs out changes without an order; None where nothing is left out
     detectable            the smallest gain over all opponents that would be shown with probability .8
-    seeds_needed          seeds that would show the observed gain; None if unknown or above 100
     power                 probability of showing a gain of .02
     others                further curricula that were tested
     collapses             on the split
@@ -347,7 +346,6 @@ class Verdict(Result):
     fixed_seeds: FixedSeeds
     filter_against_plain: Comparison | None
     detectable: float | None
-    seeds_needed: int | None
     power: float | None
     look: Look
     others: tuple[Tested, ...] = ()

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 
 import numpy as np
 from scipy.special import stdtr
-
-from trainables.core.randomness import generator
 
 TINY = 1e-12  # in place of an error of 0
 UNLIKELY = 0.01  # a training so far below those above it, if they were alike, has collapsed
 FALL = 0.1  # of the median: what falls less deep is not a collapse
 OFTEN = 3  # collapses of a configuration: so many tell how often it fails, and its mean counts them as they are
-FEWEST = 4  # trainings that can tell two groups
 
 
 def collapsed(values: np.ndarray) -> np.ndarray:
@@ -44,39 +40,6 @@ def rare_collapses(values: np.ndarray) -> np.ndarray:
     """`collapsed`, where fewer than OFTEN of a configuration's trainings are; none where more are."""
     fell = collapsed(values)
     return fell & (fell.sum() < OFTEN)
-
-
-def two_groups(values: np.ndarray) -> bool:
-    """Whether the trainings of a configuration fall into two groups, as where it fails under most seeds and works under
-    some, by their means over the queries [N].
-
-    The best division into two leaves so little variance within them as it does in 1 % of normal samples, and the lower
-    group lies a tenth below the upper one. `collapsed` names single trainings that fall; it cannot, where these are
-    the majority.
-    """
-    if len(values) < FEWEST:
-        return False
-    explained, low, high = _divided(values[None])
-    return bool(explained[0] > _usually_explained(len(values)) and low[0] < (1 - FALL) * high[0])
-
-
-def _divided(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The largest share of the variance that a division of values [R, N] into two explains, and both means, [R]."""
-    ordered, count = np.sort(values, axis=1), values.shape[1]
-    sizes = np.arange(1, count)
-    sums = np.cumsum(ordered, axis=1)[:, :-1]
-    low, high = sums / sizes, (ordered.sum(axis=1, keepdims=True) - sums) / (count - sizes)
-    between = sizes * (count - sizes) / count * (high - low) ** 2
-    rows, best = np.arange(len(values)), between.argmax(axis=1)
-    total = np.maximum(count * ordered.var(axis=1), TINY**2)
-    return between.max(axis=1) / total, low[rows, best], high[rows, best]
-
-
-@lru_cache
-def _usually_explained(count: int) -> float:
-    """What a division of a normal sample explains in all but 1 % of cases."""
-    drawn = generator(count, "two groups").standard_normal((20_000, count))
-    return float(np.quantile(_divided(drawn)[0], 1 - UNLIKELY))
 
 
 def untaught(devs: np.ndarray, others: np.ndarray) -> np.ndarray:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import digamma, nctdtrinc, polygamma, stdtr, stdtrit
+from scipy.special import digamma, polygamma, stdtr, stdtrit
 
 from trainables.evaluation.collapses import collapsed, rare_collapses
-from trainables.evaluation.significance import LEVEL, paired_t_test, random_signs_p, standard_error
+from trainables.evaluation.significance import LEVEL, PairedTest, paired_t_test, random_signs_p, standard_error
 
 Numbers = Any  # a float, or an array of them
 TINY = 1e-12  # in place of a mean square of 0
@@ -68,45 +68,34 @@ class Spread:
     lent: float = 0.0
 
 
-@dataclass(frozen=True)
-class SeededTest:
-    """One configuration against the reference, each with the same N seeds on the same Q queries.
-
-    p_value     paired t-test over queries on the query means over seeds: applies to these very seeds on new queries;
-                where all differences are equal, that of random signs
-    new         seeds and queries both as samples: applies to new seeds on new queries, with and without rare collapses;
-                the test over queries where the seed changes nothing
-    """
-
-    difference: float
-    p_value: float
-    new: CrossedTest
+def these_seeds_test(values: np.ndarray, reference: np.ndarray) -> PairedTest:
+    """Paired t-test over queries on the query means over seeds, both [N, Q], Q at least 2: applies to these very seeds
+    on new queries. Where all differences are equal, p is that of random signs."""
+    test = paired_t_test(values.mean(axis=0), reference.mean(axis=0))
+    return replace(test, p=random_signs_p(values.shape[1])) if math.isinf(test.t) else test
 
 
-def seeded_tests(
+def new_seeds_tests(
     pairs: Sequence[Pair], seed_matters: Sequence[bool] | None = None, paired: bool = True
-) -> list[SeededTest]:
-    """Tests mean(values - reference) = 0 for each pair; all [N, Q], rows of the same seeds, Q at least 2.
+) -> list[CrossedTest]:
+    """Tests mean(values - reference) = 0 for each pair, for new seeds on new queries, with and without rare collapses;
+    all [N, Q], rows of the same seeds, Q at least 2.
 
-    `seed_matters`: False for a pair whose seeds all give the same training: N copies tell no more of new seeds than
-    one. None: True for all.
+    `seed_matters`: False for a pair whose seeds all give the same training, which is tested over queries alone: N
+    copies tell no more of new seeds than one. None: True for all.
     """
     matters = seed_matters or [True] * len(pairs)
     sampled = [pair for pair, of_pair in zip(pairs, matters, strict=True) if of_pair]
     crossed = iter(guarded_tests(sampled, paired) if sampled else [])
-    return [_seeded(*pair, next(crossed) if of_pair else None) for pair, of_pair in zip(pairs, matters, strict=True)]
+    return [next(crossed) if of_pair else _over_queries(*pair) for pair, of_pair in zip(pairs, matters, strict=True)]
 
 
-def _seeded(values: np.ndarray, reference: np.ndarray, crossed: CrossedTest | None) -> SeededTest:
-    """`crossed`: None where the seed changes nothing."""
-    over_queries = paired_t_test(values.mean(axis=0), reference.mean(axis=0))
-    equal = math.isinf(over_queries.t)
-    p_value = random_signs_p(values.shape[1]) if equal else over_queries.p
-    if crossed is None:
-        variance = float((values - reference).mean(axis=0).var(ddof=1))
-        alone = CrossedTest(over_queries.p, over_queries.ci95, Components(0.0, variance, 0.0))
-        crossed = UNKNOWN if equal else alone
-    return SeededTest(over_queries.difference, p_value, crossed)
+def _over_queries(values: np.ndarray, reference: np.ndarray) -> CrossedTest:
+    test = these_seeds_test(values, reference)
+    if math.isinf(test.t):
+        return UNKNOWN
+    variance = float((values - reference).mean(axis=0).var(ddof=1))
+    return CrossedTest(test.p, test.ci95, Components(0.0, variance, 0.0))
 
 
 # -- trainings that collapse ---------------------------------------------------------------------------------------
@@ -219,18 +208,6 @@ def _student(mean: float, p: float, test: CrossedTest) -> CrossedTest:
     """With this p, and the interval of its error and degrees of freedom."""
     half = float(stdtrit(test.freedom, (1 + LEVEL) / 2)) * test.error
     return replace(test, p=p, ci95=(mean - half, mean + half))
-
-
-def detectable(components: Components, seeds: int, queries: int, seed_freedom: float = 1.0) -> float:
-    """The smallest difference that `crossed_tests` would show at .05 with probability .8, for a design of 2 or more
-    seeds. `seed_freedom` as in CrossedTest. NaN where the components are."""
-    of_seed = components.residual + queries * components.of_seed
-    of_query = components.residual + seeds * components.of_query
-    if max(of_seed, of_query) == 0:
-        return 0.0
-    squares = of_seed, of_query, components.residual
-    error, freedom = error_and_freedom(squares, seed_freedom * (seeds - 1), seeds, queries)
-    return float(nctdtrinc(freedom, 1 - 0.8, stdtrit(freedom, (1 + LEVEL) / 2)) * error)
 
 
 # -- how much seeds vary -------------------------------------------------------------------------------------------

@@ -18,7 +18,6 @@ from tune_cl.experiment.search_keys import SearchConfig
 from tune_cl.results import Result
 from tune_cl.schedulers import SCHEDULERS
 from tune_cl.search.phases import Phases, compares_inside_curricula, phases_of, setup_of
-from tune_cl.verdict.void import void_curricula
 
 DECIDING = (  # keys of which each value has a speed of its own
     "ranker.name",
@@ -102,8 +101,6 @@ def check(
     function = objective_of(objective) if objective else None
     keys = {"trials": trials, "max_iterations": max_iterations, "seed": seed}
     experiment = requested_experiment(space, overrides or {}, function, as_source(data), ranker, **keys)
-    for doubt in void_curricula(experiment):
-        say(f"note: {doubt}")
     if experiment.objective:
         for note in experiment.notes:
             say(f"note: {note}")

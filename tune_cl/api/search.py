@@ -270,7 +270,7 @@ class Search:
         """
         if output and paper:
             raise ConfigError(Problem("--paper", "not together with --output", "one of them a command"))
-        from tune_cl.report.output import write_output  # these import SciPy
+        from tune_cl.report.page import write_output  # these import SciPy
         from tune_cl.report.paper import write_paper
 
         with working(progress):

@@ -13,7 +13,7 @@ from trainables.core.prose import counted, duration, wrapped
 from trainables.evaluation.metrics import in_words
 from tune_cl.cli.tables import table
 from tune_cl.process import program
-from tune_cl.report.wording import cut
+from tune_cl.verdict.figures import cut, interval_words, p_value
 
 if TYPE_CHECKING:
     from tune_cl.api.baseline import Ranking
@@ -120,14 +120,13 @@ def plan_text(plan: Plan) -> str:
 
 
 def effects_text(effects: Effects) -> str:
-    from tune_cl.verdict.effect_sentences import value_name
+    from tune_cl.space.wording import setting
 
     lines = [*map(wrapped, effects.sentences)]
     rows = []
     for effect in effects.by_value:
-        low, high = effect.ci95
-        interval = f"{effect.effect:+.4f} [{low:+.4f}, {high:+.4f}]"
-        rows.append((value_name(effect.key, effect.value), interval, effect.pairs))
+        mean = f"{effect.effect:+.4f} {interval_words(effect.ci95)}"
+        rows.append((setting(effect.key, effect.value), mean, effect.pairs))
     return "\n".join([*lines, "", table(["value", "mean effect [95 %]", "pairs"], rows)] if rows else lines)
 
 
@@ -183,15 +182,11 @@ def evaluate_text(evaluation: Evaluation) -> str:
             continue
         rows = []
         for name, test in run.vs_first.items():
-            low, high = test.ci95
-            rows.append([name, test.difference, low, high, test.t, _p(test.p), _p(test.p_adjusted)])
-        shown = table(["metric", "difference", "95 % from", "to", "t", "p", "p adjusted"], rows)
+            p = p_value(test.p), p_value(test.p_adjusted)
+            rows.append([name, test.difference, interval_words(test.ci95), test.t, *p])
+        shown = table(["metric", "difference", "95 % CI", "t", "p", "p adjusted"], rows)
         parts.append(f"{run.run} against {first.run}, paired t-test over queries:\n{shown}")
     return "\n\n".join(parts)
-
-
-def _p(p: float) -> str:
-    return "<0.0001" if p < 0.0001 else f"{p:.4f}"
 
 
 def score_text(result: Difficulties) -> str:

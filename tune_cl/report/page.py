@@ -3,6 +3,7 @@ for the cells of a notebook."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,25 +12,33 @@ import yaml
 from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup
 
-from trainables.core.files import write_text
+from trainables.core.errors import ConfigError, Problem
+from trainables.core.files import output_file, require_file, write_text
 from trainables.core.prose import say, visible
-from tune_cl.experiment.arms import CURRICULUM
-from tune_cl.history.events import ArtifactEvent
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import SearchState
 from tune_cl.report import charts
 from tune_cl.report.contents import Contents, contents_of
 from tune_cl.report.story import Part, best_trials, of_effects, of_search, of_verdict
-from tune_cl.report.wording import numeric_columns
-from tune_cl.results import Effects, SearchResult, Verdict
+from tune_cl.results import Effects, SearchResult, Verdict, Written
 
 FILES = Path(__file__).parent / "templates"
 STYLE = (FILES / "page.css").read_text(encoding="utf-8")
 TEMPLATES = Environment(loader=FileSystemLoader(FILES), autoescape=True, trim_blocks=True, lstrip_blocks=True)
-TEMPLATES.globals["numeric_columns"] = numeric_columns
+ENDINGS = (".html", ".htm")
 CLASS = "tune-cl"  # of the element whose contents have the report's style, and nothing else of the notebook
+FIGURES = re.compile(r"[-+±.,<–\d\s\[\]]*")
 NOTHING = Part("On dev", ("No trial has given a dev value yet.",))
+
+
+def numeric_columns(rows: Sequence[Sequence[str]]) -> list[int]:
+    """The columns of a table that hold nothing but numbers and intervals."""
+    columns = enumerate(zip(*rows, strict=True))
+    return [at for at, column in columns if any(column) and all(FIGURES.fullmatch(cell) for cell in column)]
+
+
+TEMPLATES.globals["numeric_columns"] = numeric_columns
 
 
 @dataclass(frozen=True)
@@ -83,7 +92,7 @@ def sections_of(contents: Contents, in_python: bool = False) -> list[Section]:
     searched = [part for part in of_search(result) if part not in of_effects(result.effects)]
     found.append(Section("On dev", [*searched, *best_trials(result)], _curves(result, contents.state)))
     found += effects_sections(contents.effects)
-    return [*found, *_settings(contents.state, result), _again(contents)]
+    return [*found, _again(contents)]
 
 
 def verdict_section(verdict: Verdict) -> Section:
@@ -99,28 +108,15 @@ def _curves(result: SearchResult, state: SearchState) -> list[Chart]:
 
 
 def effects_sections(effects: Effects | None) -> list[Section]:
-    """What curricula change, by value and by pair; none for fewer than two pairs."""
+    """What curricula change; none for fewer than two pairs."""
     if effects is None:
         return []
     drawn = []
     if effects.by_value:
         legend = "Pooled towards their centre; in brackets the number of pairs; dashed: the mean over all pairs."
         drawn.append(Chart("By value", charts.value_chart(effects), legend))
-    if effects.by_pair:
-        drawn.append(Chart("By pair", charts.pair_chart(effects)))
     parts = of_effects(effects)
     return [Section(parts[0].title, parts, drawn)]
-
-
-def _settings(state: SearchState, result: SearchResult) -> list[Section]:
-    """What the curricula set, by Optuna; none for too few of them."""
-    from optuna.storages import InMemoryStorage
-
-    from tune_cl.report.study import write_study
-
-    curricula = write_study(state, InMemoryStorage(), state.name, state.trials_of(CURRICULUM))
-    drawn = [Chart(title, chart) for title, chart in charts.settings_charts(curricula, result)]
-    return [Section("Settings", charts=drawn)] if drawn else []
 
 
 def _again(contents: Contents) -> Section:
@@ -162,9 +158,20 @@ def write_report(search_folder: SearchFolder, journal: Journal) -> SearchResult 
     except Exception as error:  # noqa: BLE001 - a chart that fails must not take the result with it
         say(f"no report: {error}; {search_folder.command('report')} tries again", whole=True)
         return None
-    journal.append(artifact_event(path))
+    journal.append({"event": "artifact", "path": str(path.resolve())})
     return contents.result
 
 
-def artifact_event(path: Path) -> ArtifactEvent:
-    return {"event": "artifact", "path": str(path.resolve())}
+def write_output(search_folder: SearchFolder, output: Path | None) -> Written:
+    """Writes the report to a file, by default in the search's folder. Raises ConfigError for a name that does not end
+    in .html or a file that cannot be written, DataError for a damaged search."""
+    output = output or search_folder.report
+    if output.suffix.lower() not in ENDINGS:
+        right = "a name that ends in .html; search.trials and verdict.table are DataFrames, --paper writes LaTeX"
+        raise ConfigError(Problem("--output", f"{output} is no page", right))
+    require_file("--output", output)
+    contents = contents_of(search_folder)
+    text = page(contents)
+    with output_file(output) as file:
+        write_text(file, text)
+    return Written(output=str(output), result=contents.result, verdict=contents.verdict)

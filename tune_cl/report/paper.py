@@ -22,9 +22,9 @@ from tune_cl.process import versions
 from tune_cl.report.charts import draw_curves, draw_forest
 from tune_cl.report.contents import Contents, contents_of
 from tune_cl.report.story import best_trials, on_dev
-from tune_cl.report.wording import interval_words, number, p_value, signed
 from tune_cl.results import Configuration, Opponent, SearchResult, Verdict, Written
 from tune_cl.space.wording import CAUTION, label_free_rows
+from tune_cl.verdict.figures import interval_words, number, p_value, signed
 from tune_cl.verdict.sentences import opponent_words
 
 FOLDER = "paper"  # in the search's folder
@@ -217,8 +217,8 @@ def _test_rows(verdict: Verdict, curriculum: Configuration, opponents: Sequence[
     yield [latex(curriculum.label), number(curriculum.mean), latex(number(curriculum.sd)), "", "", ""]
     for one in opponents:
         name = rf"\quad against {latex(opponent_words(verdict, one))}"
-        interval = latex(interval_words(one.ci95)) if one.ci95 else "--"
-        figures = [number(one.mean), latex(number(one.sd)), latex(signed(one.difference)), interval]
+        between = latex(interval_words(one.ci95)) if one.ci95 else "--"
+        figures = [number(one.mean), latex(number(one.sd)), latex(signed(one.difference)), between]
         yield [name, *figures, p_value(one.p).replace("<", "$<$").replace("–", "--")]
 
 

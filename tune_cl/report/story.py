@@ -10,7 +10,6 @@ from typing import Any
 from trainables.core.prose import counted, short
 from trainables.evaluation.metrics import in_words
 from tune_cl.experiment.arms import CURRICULUM, PLAIN
-from tune_cl.report.wording import NONE, interval_words, number, p_value, signed
 from tune_cl.results import Effects, SearchResult, Tested, Trial, Verdict
 from tune_cl.search.remarks import in_sentences
 from tune_cl.space.wording import (
@@ -22,6 +21,7 @@ from tune_cl.space.wording import (
     not_tuned,
     tuning_words,
 )
+from tune_cl.verdict.figures import NONE, interval_words, number, p_value, signed
 from tune_cl.verdict.sentences import badge, size_words
 
 MOST_TRIALS = 10  # of an arm in a table
@@ -198,17 +198,13 @@ def _above_plain(result: SearchResult) -> str:
         return f"There is no dev value of {against}, so there is nothing to compare with."
     if best is None or best.mean is None:
         return f"No trial but {against} gave a dev value, so there is nothing to compare it with."
-    what, size = other_trial(result.over_curricula), size_words(best.mean - plain.mean, result.metric)
+    what = "curriculum" if result.over_curricula else "other trial"
+    size = size_words(best.mean - plain.mean, result.metric)
     if best.mean <= plain.mean:
         if not round(best.mean - plain.mean, 4):
             size = f"equal in {in_words(result.metric)} to four digits"
         return f"No {what} beat {against} on dev: the best, {best.trial_id}, was {size}."
     return f"The best {what} was {size} {against} on dev. {CAUTION}"
-
-
-def other_trial(over_curricula: bool) -> str:
-    """What a trial of the other arm is called."""
-    return "curriculum" if over_curricula else "other trial"
 
 
 def comparison(result: SearchResult) -> Table:

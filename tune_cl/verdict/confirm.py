@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, cast
 
@@ -13,7 +13,7 @@ from trainables.config.function import Objective
 from trainables.config.objective import AnyRun
 from trainables.core.errors import ConfigError, Problem, WorkFailed
 from trainables.core.prose import counted, say
-from trainables.evaluation.collapses import collapsed, two_groups, untaught
+from trainables.evaluation.collapses import collapsed, untaught
 from tune_cl.experiment.arms import ARMS, CURRICULUM, PLAIN
 from tune_cl.history.events import VerdictEvent
 from tune_cl.history.search_folder import TRIALS, SearchFolder
@@ -23,7 +23,6 @@ from tune_cl.inputs import Inputs
 from tune_cl.model_card import write_verdict
 from tune_cl.results import Candidate, Collapse, Comparison, Failure, Look, Verdict
 from tune_cl.search.progress_panel import Panel, PanelKind
-from tune_cl.search.remarks import remarks
 from tune_cl.search_result import BEST_RANKER
 from tune_cl.space.wording import arm_words, label_free_of
 from tune_cl.verdict import sentences
@@ -72,8 +71,7 @@ def default_seeds(state: SearchState) -> int:
 def mean_seconds(state: SearchState) -> float | None:
     """Of a training: of those with new seeds, else of the trials that ran to the end; None if there is none."""
     confirmed = [event["metrics"]["seconds"] for event in state.confirmations if "seconds" in event["metrics"]]
-    ended = [sum(row["seconds"] for row in trial.results.values()) for trial, _ in state.finished()]
-    trained = confirmed or ended
+    trained = confirmed or [trial.seconds for trial, _ in state.finished()]
     return float(np.mean(trained)) if trained else None
 
 
@@ -116,14 +114,14 @@ class Confirmation:
 
     def __init__(self, work: Retraining):
         self.work, self.state, self.experiment, self.request = work, work.state, work.experiment, work.request
-        state, experiment, request = work.state, work.experiment, work.request
+        state, request = work.state, work.request
         if not state.end:
             right = f"{work.search_folder.command('resume')}, which ends it"
             raise ConfigError(Problem("NAME", f"search '{state.name}' has not ended", right))
-        self.searched = contenders_by_training(state, experiment)
+        self.searched = contenders_by_training(state, work.experiment)
         self.default = next(iter(self.searched.values()))
         arms = choices(state, self.searched, request.top, request.trials)
-        self.draws = any(self.run(one, 1).run.draws for of_arm in arms.values() for one in of_arm)
+        self.draws = any(work.run(one, 1).run.draws for of_arm in arms.values() for one in of_arm)
         self.seeds = new_seeds(request.seeds or default_seeds(state), state.search_seeds)
         if not self.draws:
             self.seeds = self.seeds[:1]  # all others give the same trainings
@@ -132,7 +130,7 @@ class Confirmation:
         self.candidates = []
         for arm in ARMS:
             seeds = self.selection_seeds if arm in choosing else []
-            self.candidates += [Choice(arm, one, [self.run(one, seed, SPLIT) for seed in seeds]) for one in arms[arm]]
+            self.candidates += [Choice(arm, one, [work.run(one, seed, SPLIT) for seed in seeds]) for one in arms[arm]]
         self.curricula = arms[CURRICULUM]
         self.opponents: dict[str, list[Plain]] = {}
         self.selection: tuple[Candidate, ...] = ()
@@ -144,32 +142,27 @@ class Confirmation:
     def selects(self) -> bool:
         return any(one.runs for one in self.candidates)
 
-    def run(self, contender: Contender, seed: int, split: str | None = None) -> SeedRun:
-        return self.work.run(contender, seed, split)
-
     def rounds(self) -> Iterator[list[SeedRun]]:
         """The trainings of the selection, then those of the test."""
         yield [run for one in self.candidates for run in one.runs]
         self.selection = selected(self.candidates, self.work.failed_labels)
-        if self.selects:
-            say(self._selected_words())
         self.choose()
-        yield [self.run(one, seed) for seed in self.seeds for one in self.contenders()]
+        yield [self.work.run(one, seed) for seed in self.seeds for one in self.contenders()]
 
     def choose(self) -> None:
         """Takes the champions of the selection, and finds their opponents."""
         plain = champion(self.candidates, self.selection, PLAIN)
         if not self.request.trials:
             self.curricula = [champion(self.candidates, self.selection, CURRICULUM)]
-        choices_by_label = {one.contender.label: one for one in self.candidates if not self.failed(one.contender)}
-        runs = {label: one.runs for label, one in choices_by_label.items()}
+        sound = {one.contender.label: one for one in self.candidates if not self.failed(one.contender)}
         default: Contender | None = self.default
-        if {plain.label, self.default.label} <= runs.keys() and is_clearly_below(
-            choices_by_label[self.default.label], choices_by_label[plain.label], self.state.metric
+        if {plain.label, self.default.label} <= sound.keys() and is_clearly_below(
+            sound[self.default.label], sound[plain.label], self.state.metric
         ):
             default = None
         for one in self.curricula:
-            share = share_seen(one, runs.get(one.label, ()), self.state, self.experiment)
+            runs = sound[one.label].runs if one.label in sound else ()
+            share = share_seen(one, runs, self.state, self.experiment)
             self.opponents[one.label] = opponents_of(one, plain, default, share, self.searched, self.experiment)
 
     def failed(self, *contenders: Contender) -> bool:
@@ -192,36 +185,28 @@ class Confirmation:
         """Trainings of each candidate and the default, which read all data that the test may."""
         contenders = [self.default, *(one.contender for one in self.candidates)]
         seeds = [*self.selection_seeds, *self.seeds]
-        return [self.run(one, seed).run for one in contenders for seed in seeds]
+        return [self.work.run(one, seed).run for one in contenders for seed in seeds]
 
     def complete(self) -> list[Contender]:
         """The curricula that can be tested: no training of theirs or of an opponent failed."""
         opponents = {one.label: [each.contender for each in self.opponents[one.label]] for one in self.curricula}
         return [one for one in self.curricula if not self.failed(one, *opponents[one.label])]
 
-    def _selected_words(self) -> str:
-        chosen = [row for row in self.selection if row.chosen]
-        names = {arm: arm_words(arm, self.experiment.arms.varies_curricula) for arm in ARMS}
-        figures = [f"{names[row.arm]} '{row.label}'" + (f" (dev {row.mean:.4f})" if row.mean else "") for row in chosen]
-        return f"selected: {', '.join(figures)}"
-
 
 def tell(course: Confirmation) -> None:
     """Tells the user what to know before the trainings start."""
-    state, over_curricula = course.state, course.experiment.arms.varies_curricula
     if course.selects:
+        over_curricula = course.experiment.arms.varies_curricula
         names = {arm: f"{arm_words(arm, over_curricula)} configuration" for arm in ARMS}
         several = [counted(sum(one.arm == arm for one in course.candidates), names[arm]) for arm in ARMS]
         seeds = counted(len(course.selection_seeds), "new seed")
         say(f"selection on dev: {' and '.join(several)}, {seeds} each; {course.request.split} compares the best ones")
     if course.request.split == "dev":
         say(f"note: {sentences.ON_DEV}")
-    for remark in remarks(state, course.experiment):
-        say(f"{'warning' if remark.warning else 'note'}: {remark.text}")
-    if len(course.seeds) < 2 and course.draws:
-        say("note: with one seed, how much the seed matters stays unknown")
-    if (course.request.seeds or 1) > 1 and not course.draws:
+    if not course.draws:
         say("note: the seed changes nothing in these trainings: one of each is enough")
+    elif len(course.seeds) < 2:
+        say("note: with one seed, how much the seed matters stays unknown")
 
 
 # -- what is decided -----------------------------------------------------------------------------------------------
@@ -234,24 +219,23 @@ def decide(course: Confirmation, inputs: Inputs) -> tuple[Verdict, pd.DataFrame]
     if not complete:
         raise WorkFailed(failures_in_words(failed))
     contenders = {one.label: one for one in course.contenders() if not course.failed(one)}
-    runs = [course.run(one, seed) for one in contenders.values() for seed in course.seeds]
+    runs = [course.work.run(one, seed) for one in contenders.values() for seed in course.seeds]
     frame = values_frame(runs, roles_in_words(course), state.metric)
     clusters = inputs.clusters(split)
     frame["cluster"] = frame["query"].map(clusters) if clusters else frame["query"].factorize()[0]
     means = {label: values.mean(axis=1) for label, values in values_by_label(frame).items()}
     values = values_by_cluster(frame)
-    queries = next(iter(values.values())).shape[1]
+    queries, seeds = next(iter(values.values())).shape[1], len(course.seeds)
 
-    look = look_of(state, split, [one.label for one in complete], len(course.seeds))
+    look = look_of(state, split, [one.label for one in complete], seeds)
     tests = outcomes(values, [duel for one in complete for duel in duels_of(course, one)], look.level)
     configurations = {
         label: configuration(label, means[label], one.trial_id, one.params) for label, one in contenders.items()
     }
     results = {label: tested(of_label, values, configurations) for label, of_label in tests.items()}
     first = leader(tests)
-    gains, seeds = [one.difference for one in tests[first]], len(course.seeds)
     level = look.level / len(tests)
-    design = design_of([one.test.new for one in tests[first]], queries, level) if seeds > 1 else None
+    design = design_of([one.test for one in tests[first]], queries, level) if seeds > 1 else None
     rankings = inputs.label_free(split, (state.label_free.get("label_free") or {}).get("label"))
     first_stage, label_free = label_free_of(rankings)
     verdict = Verdict(
@@ -266,11 +250,12 @@ def decide(course: Confirmation, inputs: Inputs) -> tuple[Verdict, pd.DataFrame]
         filter_against_plain=filter_against_plain(course, first, values),
         detectable=design.detectable(seeds) if design else None,
         power=design.power(seeds) if design else None,
-        seeds_needed=design.seeds_needed(gains) if design else None,
         look=look,
         others=tuple(results.values()),
         failures=tuple(Failure(label=run.contender.label, seed=run.seed, reason=why) for run, why in failed),
-        collapses=tuple(one for label in means for one in _named(label, course.seeds, means[label], collapsed)),
+        collapses=tuple(
+            one for label in means for one in _low(label, course.seeds, means[label], collapsed(means[label]))
+        ),
         first_stage=first_stage,
         label_free=label_free,
         data=state.data["name"],
@@ -281,8 +266,7 @@ def decide(course: Confirmation, inputs: Inputs) -> tuple[Verdict, pd.DataFrame]
         plain_trials=len(state.trials_of(PLAIN)),
         plain_keys=tuple(state.opened_in(PLAIN)),
     )
-    in_groups = [label for label, of_label in means.items() if two_groups(of_label)]
-    notes = sentences.notes(verdict, low_trainings(course, contenders.values()), in_groups)
+    notes = sentences.notes(verdict, untaught_trainings(course, contenders.values()))
     noted = verdict.model_copy(update={"notes": notes})
     return noted.model_copy(update={"sentences": tuple(sentences.sentences(noted))}), frame
 
@@ -296,7 +280,7 @@ def roles_in_words(course: Confirmation) -> dict[str, str]:
 
 
 def duels_of(course: Confirmation, one: Contender) -> list[Duel]:
-    runs = {each.label: course.run(each, course.seeds[0]).run for each in course.contenders()}
+    runs = {each.label: course.work.run(each, course.seeds[0]).run for each in course.contenders()}
     alike = all(run.starts_alike for run in runs.values())
     draws = {label: run.draws for label, run in runs.items()}
     opponents = course.opponents[one.label]
@@ -313,22 +297,19 @@ def filter_against_plain(course: Confirmation, label: str, values: Mapping[str, 
     return compared(outcomes(values, [duel])[filtered.label][0])
 
 
-def low_trainings(course: Confirmation, contenders: Iterable[Contender]) -> list[Collapse]:
+def untaught_trainings(course: Confirmation, contenders: Iterable[Contender]) -> list[Collapse]:
     """Each training that stayed far below the search's trials, by its best value on dev."""
     trials = np.array([at.dev for trial in course.state.trials.values() if (at := trial.best(course.state.metric))])
-    low = []
+    found = []
     for one in contenders:
-        runs = [course.run(one, seed) for seed in course.seeds]
+        runs = [course.work.run(one, seed) for seed in course.seeds]
         devs = np.array([ended_result(run.folder, run.split)["dev"] for run in runs])
-        low += _named(one.label, course.seeds, devs, lambda values: untaught(values, trials))
-    return low
+        found += _low(one.label, course.seeds, devs, untaught(devs, trials))
+    return found
 
 
-def _named(
-    label: str, seeds: Sequence[int], values: np.ndarray, fell: Callable[[np.ndarray], np.ndarray]
-) -> list[Collapse]:
-    rows = zip(seeds, values, fell(values), strict=True)
-    return [Collapse(label=label, seed=seed, value=float(value)) for seed, value, is_low in rows if is_low]
+def _low(label: str, seeds: Sequence[int], values: np.ndarray, is_low: np.ndarray) -> list[Collapse]:
+    return [Collapse(label=label, seed=seeds[at], value=float(values[at])) for at in np.flatnonzero(is_low)]
 
 
 def look_of(state: SearchState, split: str, curricula: Sequence[str], seeds: int) -> Look:
@@ -339,31 +320,26 @@ def look_of(state: SearchState, split: str, curricula: Sequence[str], seeds: int
     return Look(number=number, level=level_of(number))
 
 
-# -- for the journal -----------------------------------------------------------------------------------------------
-
-
 def event_of(verdict: Verdict) -> VerdictEvent:
     """The verdict as the journal has it, for further looks and for MLflow."""
-    first, tests = verdict.opponents[0], [verdict.curriculum, *(one.curriculum for one in verdict.others)]
+    first = verdict.opponents[0]
+    roles = {verdict.curriculum.label: ["curriculum"]} | {one.label: [*one.roles] for one in verdict.opponents}
     rows = [
-        {"label": one.label, "trial": one.trial_id, "params": one.params, "values": list(one.values), "roles": roles}
-        for one, roles in [
-            (verdict.curriculum, ["curriculum"]),
-            *((one, list(one.roles)) for one in verdict.opponents),
-        ]
+        {"label": one.label, "trial": one.trial_id, "params": one.params, "values": list(one.values)}
+        for one in (verdict.curriculum, *verdict.opponents)
     ]
     event = {
         "event": "verdict",
         "time": time.time(),
         "split": verdict.split,
-        "curricula": sorted(one.label for one in tests),
+        "curricula": sorted(one.curriculum.label for one in (verdict, *verdict.others)),
         "seeds": len(verdict.seeds),
         "verdict": verdict.verdict,
         "difference": first.difference,
         "ci95": first.ci95 and list(first.ci95),
         "p": first.p,
         "opponent": first.label,
-        "description": sentences.markdown(verdict),
-        "configurations": rows,
+        "description": str(verdict),
+        "configurations": [row | {"roles": roles[row["label"]]} for row in rows],
     }
     return cast(VerdictEvent, event)

@@ -85,7 +85,7 @@ class PairTrainings:
             self.work.state,
             split,
             len(queries),
-            self._notes(len(pairs)),
+            self._notes(),
             known=None if self.draws else EXACT,
             clusters=[clusters[query] for query in queries] if clusters else None,
         )
@@ -105,7 +105,7 @@ class PairTrainings:
         run = self.run(trial, seed)
         return values_by_query(run.folder, run.split, self.work.state.metric)
 
-    def _notes(self, left: int) -> list[str]:
+    def _notes(self) -> list[str]:
         notes = [f"left out: {run.name} failed ({why})" for run, why in self.work.failed]
         if self.work.request.split == "dev":
             notes.append("dev chose the checkpoints, of both arms alike")
@@ -113,6 +113,4 @@ class PairTrainings:
             notes.append("the seed changes nothing in these trainings: one of each is enough")
         elif len(self.seeds) == 1:
             notes.append("with one seed, how much the pairs differ beyond the noise of seeds stays unknown")
-        if left < len(self.pairs):
-            notes.append(f"{left} of {len(self.pairs)} pairs are left")
         return notes

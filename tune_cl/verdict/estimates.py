@@ -112,11 +112,12 @@ def _of_best(trials: Sequence[str], means: np.ndarray, noise: _Noise, seeds: int
     best = int(expected.argmax())
     below = np.cumsum(weights) ** MANY
     of_queries = max(0.0, noise.variance - noise.of_seed / seeds)
-    found = smallest_found(math.sqrt(noise.of_seed), of_queries=of_queries)
+    found = SURE * math.sqrt(noise.of_seed / SEEDS + of_queries)
+    above = posterior[:, grid > found].sum(axis=1).clip(0, 1)
     return {
         "best": BestEffect(trial_id=trials[best], gain=float(expected[best])),
         "most": float(np.diff(below, prepend=0.0) @ grid),
-        "worth_finding": _any_above(grid, posterior, found),
+        "worth_finding": 1 - float(np.prod(1 - above)),
     }
 
 
@@ -134,24 +135,6 @@ def true_effects(differences: np.ndarray, error_sd: float) -> tuple[np.ndarray, 
         weights *= (1 / (likelihood @ weights)) @ likelihood / len(differences)
     posterior = likelihood * weights
     return grid, weights / weights.sum(), posterior / posterior.sum(axis=1, keepdims=True)
-
-
-def probability_of_gain(differences: np.ndarray, seed_sd: float, detectable: float) -> float:
-    """The probability that at least one of the pairs truly gains more than `detectable`. differences [P]: of a
-    curriculum from its twin; seed_sd: standard deviation of the error of each."""
-    grid, _, posterior = true_effects(np.asarray(differences, np.float64), seed_sd)
-    return _any_above(grid, posterior, detectable)
-
-
-def _any_above(grid: np.ndarray, posterior: np.ndarray, gain: float) -> float:
-    above = posterior[:, grid > gain].sum(axis=1).clip(0, 1)
-    return 1 - float(np.prod(1 - above))
-
-
-def smallest_found(seed_sd: float, seeds: int = SEEDS, of_queries: float = 0.0) -> float:
-    """The smallest gain that a test with so many seeds finds with a power of .8. seed_sd: of a pair's difference from
-    one seed to the next; of_queries: the variance that the queries add to its mean."""
-    return SURE * math.sqrt(seed_sd**2 / seeds + of_queries)
 
 
 def _by_query(differences: np.ndarray, clusters: Sequence[int] | np.ndarray | None) -> np.ndarray:

@@ -10,7 +10,6 @@ from trainables.core.files import read_text, write_text
 from tune_cl.results import CONFIRMATION, Effects, Result, Verdict
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
 SPLITS = ("test", "dev")  # on which configurations are compared
 Kind = TypeVar("Kind", bound=Result)
@@ -57,10 +56,3 @@ def _read(paths: list[Path], kind: type[Kind], command: str) -> Kind | None:
                 right = f"the file as tune-cl {command} wrote it; tune-cl {command} writes it again"
                 raise DataError(Problem(str(path), str(wrong).split("\n")[0], right)) from wrong
     return None
-
-
-def verdict_values(verdict: Verdict) -> dict[str, np.ndarray]:
-    """Values [seeds, clusters] by label, as they were tested."""
-    from tune_cl.verdict.test import values_by_cluster  # imports SciPy
-
-    return values_by_cluster(verdict.per_query)

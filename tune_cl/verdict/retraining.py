@@ -1,27 +1,36 @@
-"""A search whose configurations are trained again with new seeds: what `confirm` and `effects` share."""
+"""A search whose configurations are trained again with new seeds, on Ray: what `confirm` and `effects` share. What is done
+already is not done again."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any
 
 from trainables.config.function import Objective
 from trainables.config.objective import AnyRun
 from trainables.core.errors import ConfigError, Problem
+from trainables.core.prose import say
+from trainables.evaluation.metrics import dev_key, in_words
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder, named_when_stopped
 from tune_cl.history.state import SearchState, experiment_of, replay
 from tune_cl.inputs import Inputs, inputs_of
+from tune_cl.ray.concurrency import Concurrency, require_room
+from tune_cl.ray.session import ray_session
+from tune_cl.ray.tuner import run_trials
 from tune_cl.report.page import write_report
-from tune_cl.run_trainings import SeedTrainings
 from tune_cl.search.progress_panel import PanelKind
 from tune_cl.tracking.writer import MlflowWriter, finish
 from tune_cl.verdict.contenders import Contender
 from tune_cl.verdict.files import SPLITS
-from tune_cl.verdict.power import MOST_SEEDS
-from tune_cl.verdict.trainings import SeedRun, draws_noise, seed_run
+from tune_cl.verdict.trainings import SeedRun, Trainings, draws_noise, ended_result, seed_run
+
+MOST_SEEDS = 100  # that anybody would train
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +74,11 @@ class Retraining:
     command: str
     failed: list[tuple[SeedRun, str]] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.journalled: dict[tuple[str, int], set[str]] = {}  # names of metrics, by label and seed
+        for event in self.state.confirmations:
+            self.journalled.setdefault((event["label"], event["seed"]), set()).update(event["metrics"])
+
     def run(self, contender: Contender, seed: int, split: str | None = None) -> SeedRun:
         return seed_run(self.experiment, contender, seed, split or self.request.split, self.search_folder)
 
@@ -80,6 +94,11 @@ class Retraining:
             inputs.draw_noise(runs)
         return inputs
 
+    @property
+    def failed_labels(self) -> set[str]:
+        """The labels of configurations of which a training failed."""
+        return {run.contender.label for run, _ in self.failed}
+
     def train(
         self,
         rounds: Iterable[Sequence[SeedRun]],
@@ -88,23 +107,74 @@ class Retraining:
         most: int | None = None,
         noun: str = "trainings",
     ) -> None:
-        """Trains what is not done yet; most: how many trainings there may be."""
-        trainings = SeedTrainings(
-            self.search_folder,
-            self.state,
-            self.experiment,
+        """Trains what has no result yet, in this order, one round after the other; starts Ray only if needed.
+        `title`, `most` and `noun`: what the panel calls the work, how many trainings it counts, and what these are."""
+        missing = (left for runs in rounds if (left := self._missing(runs)))
+        first = next(missing, None)
+        if first is None:
+            return
+        resources = self.experiment.search.resources
+        if self.address is None:
+            require_room(resources)
+        shown = replace(self.state, name=f"{title} {self.state.name}", trials={}, iterations=0)
+        iterations = self.experiment.base.run.training.max_iterations
+        panel = self.panel(most or len(first), iterations, shown, noun)
+        trainings = Trainings(
+            chain([first], missing),
             self.journal,
-            self.address,
-            self.panel,
-            self.writer.start,
-            self.failed,
+            resources,
+            self.state.training_checkpoints,
+            self._ended,
+            shown,
+            panel.update,
         )
-        trainings.train(rounds, inputs.by_key, f"{title} {self.state.name}", most, noun)
+        with ray_session(self.address), panel:
+            self.writer.start()
+            concurrency = Concurrency.of(self.experiment, self.address, say)
+            storage, session = self.search_folder.checkpoints, f"trainings-{round(time.time() * 1000)}"
+            run_trials(trainings, inputs.by_key, resources, storage, session, concurrency)
 
-    @property
-    def failed_labels(self) -> set[str]:
-        """The labels of configurations of which a training failed."""
-        return {run.contender.label for run, _ in self.failed}
+    def _missing(self, runs: Sequence[SeedRun]) -> list[SeedRun]:
+        """The runs of a round without a result yet, which are numbered as they end."""
+        missing = [run for run in runs if not run.is_done]
+        for run in runs:
+            if run.is_done:
+                self._record(run)
+        if missing:
+            say(f"{len(missing)} of {len(runs)} trainings to do")
+        self._numbers = iter(f"{number}/{len(missing)}" for number in range(1, len(missing) + 1))
+        return missing
+
+    def _ended(self, run: SeedRun, reason: str | None) -> None:
+        """Takes in a training that has ended; `reason`: why it failed, if it did."""
+        number = next(self._numbers)
+        if reason is not None:
+            self.failed.append((run, reason))
+            say(f"{number} {run.name} failed: {reason}")
+            return
+        result = self._record(run)
+        at = f"at iteration {result['best_iteration']} of {result['iterations']}"
+        say(f"{number} {run.name}: dev {in_words(self.state.metric)} {result['dev']:.4f} {at}")
+
+    def _record(self, run: SeedRun) -> dict[str, Any]:
+        """Adds to the journal what it lacks of an ended training's result; returns the result."""
+        result = ended_result(run.folder, run.split)
+        metrics = {dev_key(self.state.metric): result["dev"], "seconds": result["seconds"]}
+        metrics |= {f"{run.split}_{name}": value for name, value in result["metrics"].items()}
+        known = self.journalled.setdefault((run.contender.label, run.seed), set())
+        if news := {name: value for name, value in metrics.items() if name not in known}:
+            known |= news.keys()
+            self.journal.append({
+                "event": "confirmation",
+                "label": run.contender.label,
+                "trial": run.contender.trial,
+                "params": run.run.in_force(),
+                "seed": run.seed,
+                "metrics": news,
+                "time": time.time(),
+                "artifacts": str(run.folder / run.split),
+            })  # fmt: skip
+        return result
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from trainables.core.errors import ConfigError, Problem
-from trainables.evaluation.crossed import seeded_tests
+from trainables.evaluation.crossed import new_seeds_tests
 from tune_cl.experiment.arms import ARMS, CURRICULUM, PLAIN, Arm
 from tune_cl.history.state import SearchState
 from tune_cl.results import Candidate
@@ -113,9 +113,9 @@ def is_clearly_below(one: Choice, other: Choice, metric: str) -> bool:
     """Whether a selection shows that a configuration is below another one of its arm, for new seeds and queries."""
     if min(len(one.runs), len(other.runs)) < 2 or one is other:
         return False
-    values = [_by_seed(each, metric) for each in (one, other)]
-    [test] = seeded_tests([(values[0], values[1])], paired=False)
-    return test.difference < 0 and test.new.p <= LEVEL  # false for NaN
+    own, others = _by_seed(one, metric), _by_seed(other, metric)
+    [test] = new_seeds_tests([(own, others)], paired=False)
+    return own.mean() < others.mean() and test.p <= LEVEL  # false for NaN
 
 
 def _by_seed(one: Choice, metric: str) -> np.ndarray:

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
-import numpy as np
-
 from trainables.core.prose import counted
-from trainables.evaluation.collapses import OFTEN
 from trainables.evaluation.metrics import in_words
-from tune_cl.results import LEVEL, Collapse, Opponent, Verdict
+from tune_cl.results import LEVEL, Collapse, Comparison, Opponent, Role, Verdict
 from tune_cl.space.wording import below_label_free, label_free_rows, setting
+from tune_cl.verdict.figures import interval_words, p_words
 from tune_cl.verdict.power import GAIN
 
-FEW_SOUND = 6  # seeds: with fewer, nothing is known of how often trainings collapse
 MOST_KEYS = 4  # listed in a sentence
 ON_DEV = "dev scores are biased: they chose the configurations and checkpoints, so this is not a verdict"
+
+
+def sentences(verdict: Verdict) -> list[str]:
+    """The headline, what explains it, what the design could find, and the notes."""
+    said = [headline(verdict)]
+    if verdict.verdict == "better":
+        said.append(_above_all(verdict))
+    else:
+        said += [_explained_gain(verdict), _design(verdict)]
+    said += [_filter(verdict), _fixed_seeds(verdict), _look(verdict)]
+    said += [f"Note: {note}." for note in verdict.notes]
+    return [one for one in said if one]
 
 
 def badge(verdict: Verdict) -> str:
@@ -31,16 +39,9 @@ def headline(verdict: Verdict) -> str:
     first = verdict.opponents[0]
     size = size_words(first.difference, verdict.metric)
     difference = f"'{verdict.curriculum.label}' is {size} {opponent_words(verdict, first)}"
-    between = interval_words(first)
-    if verdict.verdict != "no difference shown":
-        population = "new queries and new trainings" if _draws(verdict) else "new queries; the seed changes nothing"
-        return f"{verdict.verdict.capitalize()}: {difference} ({between}), for {population}{p_words(verdict)}."
-    return f"No difference shown: {_too_few(verdict)}{difference}; {between}{p_words(verdict)}."
-
-
-def _draws(verdict: Verdict) -> bool:
-    """Whether the seed changes anything: else one training of each is made, and tested over queries."""
-    return len(verdict.seeds) > 1 or verdict.opponents[0].p is None
+    population = "new queries and new trainings" if _draws(verdict) else "new queries; the seed changes nothing"
+    sample = f"for {population} ({_sample(verdict)})"
+    return f"{verdict.verdict.capitalize()}: {difference} ({_tested(first)}), {sample}."
 
 
 def size_words(difference: float, metric: str) -> str:
@@ -48,28 +49,6 @@ def size_words(difference: float, metric: str) -> str:
     if not round(difference, 4):
         return f"equal in {in_words(metric)}, to four digits, to"
     return f"{abs(difference):.4f} {in_words(metric)} {'below' if difference < 0 else 'above'}"
-
-
-def interval_words(one: Opponent) -> str:
-    if one.ci95 is None:
-        return "one seed says nothing about new trainings" if len(one.values) < 2 else _NOTHING
-    low, high = one.ci95
-    return _NOTHING if low == high else f"95 % CI {low:+.4f} to {high:+.4f}"
-
-
-_NOTHING = "all differences are equal, so no test can be made"
-
-
-def p_words(verdict: Verdict) -> str:
-    """p with the sample that it is from, in brackets."""
-    queries = counted(verdict.queries, "query")
-    if verdict.clusters < verdict.queries:
-        queries += f" in {counted(verdict.clusters, 'cluster')}"
-    sample = f"{counted(len(verdict.seeds), 'seed')}, {queries}"
-    if verdict.others:
-        sample += f"; Holm over {len(verdict.others) + 1} {'curricula' if verdict.over_curricula else 'configurations'}"
-    p = verdict.opponents[0].p
-    return f" ({sample})" if p is None else f" (p = {p:.2g}, {sample})"
 
 
 def opponent_words(verdict: Verdict, one: Opponent) -> str:
@@ -88,22 +67,30 @@ def _without(verdict: Verdict) -> str:
     return "without the curriculum" if verdict.over_curricula else f"with {verdict.plain}"
 
 
-def sentences(verdict: Verdict) -> list[str]:
-    """The headline, what explains it, what the design could find, and the notes."""
-    said = [headline(verdict)]
-    if verdict.verdict == "better":
-        said.append(_above_all(verdict))
-    else:
-        said += [_unequal(verdict), _explained_gain(verdict), *_below_others(verdict), _design(verdict)]
-    said += [_filter(verdict), _fixed_seeds(verdict), _look(verdict)]
-    said += [f"Note: {note}." for note in verdict.notes]
-    return [one for one in said if one]
+def _draws(verdict: Verdict) -> bool:
+    """Whether the seed changes anything: else one training of each is made, and tested over queries."""
+    return len(verdict.seeds) > 1 or verdict.opponents[0].p is None
 
 
-def _unequal(verdict: Verdict) -> str:
-    first = verdict.opponents[0]
-    unknown = verdict.verdict == "no difference shown" and not (first.p is not None and first.p <= LEVEL)
-    return "This does not show that they are equal." if unknown and first.difference else ""
+def _sample(verdict: Verdict) -> str:
+    """What p is from."""
+    sample = f"{counted(len(verdict.seeds), 'seed')}, {counted(verdict.queries, 'query')}"
+    if verdict.clusters < verdict.queries:
+        sample += f" in {counted(verdict.clusters, 'cluster')}"
+    if verdict.others:
+        sample += f"; Holm over {len(verdict.others) + 1} {'curricula' if verdict.over_curricula else 'configurations'}"
+    return sample
+
+
+def _tested(one: Opponent | Comparison) -> str:
+    """Interval and p of a difference."""
+    if one.ci95 is None or one.p is None:
+        return "no interval: two seeds or more and differences that vary are needed"
+    return f"95 % CI {interval_words(one.ci95)}, {p_words(one.p)}"
+
+
+def _shown(one: Opponent | Comparison) -> bool:
+    return one.p is not None and one.p <= LEVEL
 
 
 def _above_all(verdict: Verdict) -> str:
@@ -130,50 +117,28 @@ def _explained_gain(verdict: Verdict) -> str:
     return ""
 
 
-def _with_role(verdict: Verdict, role: str) -> Opponent | None:
+def _with_role(verdict: Verdict, role: Role) -> Opponent | None:
     return next((one for one in verdict.opponents if role in one.roles), None)
-
-
-def _shown(one: Opponent) -> bool:
-    return one.p is not None and one.p <= LEVEL
-
-
-def _below_others(verdict: Verdict) -> list[str]:
-    """Opponents beside the one of the headline that are significantly above the curriculum."""
-    return [
-        f"It is {size_words(one.difference, verdict.metric)} {opponent_words(verdict, one)} (p = {one.p:.2g})."
-        for one in verdict.opponents[1:]
-        if one.difference < 0 and _shown(one)
-    ]
 
 
 def _design(verdict: Verdict) -> str:
     """What the test could find."""
-    if verdict.verdict != "no difference shown":
+    if verdict.verdict != "no difference shown" or verdict.detectable is None or verdict.power is None:
         return ""
-    if not _draws(verdict):
-        return "The seed changes nothing in these trainings: with others they would be the same."
-    if verdict.detectable is None or verdict.power is None:
-        return ""
-    metric = in_words(verdict.metric)
-    said = (
-        f"With {counted(len(verdict.seeds), 'seed')} a gain of {GAIN} {metric} over all opponents is found in "
-        f"{verdict.power * 100:.0f} % of cases, and one of {verdict.detectable:.4f} in 80 %"
+    return (
+        f"With {counted(len(verdict.seeds), 'seed')} a gain of {GAIN} {in_words(verdict.metric)} over all opponents is "
+        f"found in {verdict.power * 100:.0f} % of cases, and one of {verdict.detectable:.4f} in 80 %."
     )
-    needed = verdict.seeds_needed
-    return f"{said}; what was observed would need {counted(needed, 'seed')}." if needed else f"{said}."
 
 
 def _filter(verdict: Verdict) -> str:
     """Whether leaving pairs out helps by itself."""
     filtered = verdict.filter_against_plain
-    if filtered is None or filtered.ci95 is None or filtered.p is None:
+    if filtered is None or filtered.p is None:
         return ""
-    what = "Leaving out the pairs that its checkpoints never used, in random order and"
-    size = f"{filtered.difference:+.4f} {in_words(verdict.metric)}"
-    between = f"95 % CI {filtered.ci95[0]:+.4f} to {filtered.ci95[1]:+.4f}, p = {filtered.p:.2g}"
-    sure = "changes" if filtered.p <= LEVEL else "does not significantly change"
-    return f"{what} {_without(verdict)}, {sure} {in_words(verdict.metric)} ({size}, {between})."
+    what = f"Leaving out the pairs that its checkpoints never used, in random order and {_without(verdict)},"
+    sure = "changes" if _shown(filtered) else "does not significantly change"
+    return f"{what} {sure} {in_words(verdict.metric)} ({filtered.difference:+.4f}, {_tested(filtered)})."
 
 
 def _fixed_seeds(verdict: Verdict) -> str:
@@ -182,9 +147,7 @@ def _fixed_seeds(verdict: Verdict) -> str:
     if fixed.verdict == verdict.verdict:
         return ""
     seeds = counted(len(verdict.seeds), "seed")
-    if fixed.verdict == "no difference shown":
-        return f"Over these {seeds} alone no difference is shown (p = {fixed.p:.2g})."
-    return f"Over these {seeds} alone it is {fixed.verdict} (p = {fixed.p:.2g}); other seeds may differ."
+    return f"Over these {seeds} alone: {fixed.verdict} ({p_words(fixed.p)}); other seeds may differ."
 
 
 def _look(verdict: Verdict) -> str:
@@ -197,83 +160,23 @@ def _look(verdict: Verdict) -> str:
     )
 
 
-# -- collapses -----------------------------------------------------------------------------------------------------
-
-
-def _rare(verdict: Verdict) -> list[Collapse]:
-    """Collapses of configurations that rarely do: what is shown holds with and without these seeds."""
-    counts = Counter(one.label for one in verdict.collapses)
-    return [one for one in verdict.collapses if counts[one.label] < OFTEN]
-
-
-def _too_few(verdict: Verdict) -> str:
-    """Which trainings collapsed, where too few seeds are without a collapse to tell how often it happens; else
-    empty."""
-    rare = _rare(verdict)
-    sound = {*verdict.seeds} - {one.seed for one in rare}
-    if not rare or len(sound) >= FEW_SOUND:
-        return ""
-    named = "; ".join(f"seed {one.seed} of '{one.label}'" for one in rare)
-    return f"too few seeds for trainings that collapse ({named}); "
-
-
-# -- notes ---------------------------------------------------------------------------------------------------------
-
-
-def notes(verdict: Verdict, untaught: Sequence[Collapse], two_groups: Sequence[str]) -> tuple[str, ...]:
-    """What to know before one believes a verdict, without a full stop.
-
-    untaught    trainings that stayed far below the search's trials, with their values on dev
-    two_groups  labels of configurations that fail under some seeds and work under others
-    """
-    lines = [_often_fails(verdict), _fell(verdict)]
-    lines += [
-        f"'{label}' fails under some seeds and works under others, and {len(verdict.seeds)} seeds say little of how "
-        "often; a lower learning rate may end that"
-        for label in two_groups
-    ]
+def notes(verdict: Verdict, untaught: Sequence[Collapse]) -> tuple[str, ...]:
+    """What to know before one believes a verdict, without a full stop. untaught: trainings that stayed far below the
+    search's trials, with their values on dev."""
+    lines = []
+    if verdict.collapses:
+        lines.append(f"trainings collapsed: {_named(verdict.collapses, verdict.split)}")
     if untaught:
-        names = ", ".join(f"'{one.label}' with seed {one.seed} ({one.value:.4f} on dev)" for one in untaught)
-        lines.append(f"trainings that stayed far below the search's trials: {names}")
+        lines.append(f"trainings stayed far below the search's trials: {_named(untaught, 'dev')}")
     plain = _with_role(verdict, "champion") or verdict.opponents[0]
     rows = label_free_rows(verdict.first_stage, verdict.label_free)
-    lines.append(below_label_free(rows, verdict.metric, [plain.mean, verdict.curriculum.mean]))
+    if below := below_label_free(rows, verdict.metric, [plain.mean, verdict.curriculum.mean]):
+        lines.append(below)
     lines += [f"'{one.label}' with seed {one.seed} failed: {one.reason}" for one in verdict.failures]
-    lines += [ON_DEV] if verdict.split == "dev" else []
-    return tuple(one for one in lines if one)
+    if verdict.split == "dev":
+        lines.append(ON_DEV)
+    return tuple(lines)
 
 
-def _often_fails(verdict: Verdict) -> str:
-    """How often the trainings of each configuration fail, where some often do."""
-    counts = Counter(one.label for one in verdict.collapses)
-    if max(counts.values(), default=0) < OFTEN:
-        return ""
-    rows = [verdict.curriculum, *verdict.opponents]
-    each = ", ".join(f"{counts[row.label]} of {len(row.values)} of '{row.label}'" for row in rows)
-    return f"trainings that collapsed: {each}; the means count them, because so many show how often it happens"
-
-
-def _fell(verdict: Verdict) -> str:
-    values = {row.label: row.values for row in (verdict.curriculum, *verdict.opponents)}
-    each = [
-        f"'{one.label}' with seed {one.seed} ({one.value:.4f}; its median is {np.median(values[one.label]):.4f})"
-        for one in _rare(verdict)
-        if one.label in values
-    ]
-    return f"trainings collapsed: {', '.join(each)}; what is shown holds with and without these seeds" if each else ""
-
-
-# -- for MLflow -----------------------------------------------------------------------------------------------------
-
-
-def markdown(verdict: Verdict) -> str:
-    """The headline and the table."""
-    lines = [headline(verdict), "", "| | mean | SD | difference | 95 % CI | p |", "|---|---|---|---|---|---|"]
-    for one in (verdict.curriculum, *verdict.opponents):
-        sd = "" if one.sd is None else f"{one.sd:.4f}"
-        compared = "| | |"
-        if isinstance(one, Opponent):
-            between = f"{one.ci95[0]:+.4f} to {one.ci95[1]:+.4f}" if one.ci95 else ""
-            compared = f"{one.difference:+.4f} | {between} | {'' if one.p is None else f'{one.p:.2g}'} |"
-        lines.append(f"| {one.label} | {one.mean:.4f} | {sd} | {compared}")
-    return "\n".join(lines)
+def _named(trainings: Sequence[Collapse], split: str) -> str:
+    return ", ".join(f"'{one.label}' with seed {one.seed} ({one.value:.4f} on {split})" for one in trainings)

@@ -8,14 +8,14 @@ corrected by Holm.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import stdtrit
 
-from trainables.evaluation.crossed import SeededTest, seeded_tests
+from trainables.evaluation.crossed import CrossedTest, new_seeds_tests, these_seeds_test
 from trainables.evaluation.significance import bootstrap_ci, clustered, holm
 from tune_cl.results import LEVEL, Answer, Comparison, Configuration, FixedSeeds, Interval, Opponent, Role, Tested
 
@@ -48,17 +48,11 @@ class Outcome:
     said of these. fixed_p: for these trainings alone. Both p are corrected over the curricula."""
 
     duel: Duel
-    test: SeededTest
+    test: CrossedTest
+    difference: float
     p: float
     ci95: Interval
     fixed_p: float
-
-    @property
-    def difference(self) -> float:
-        return self.test.difference
-
-
-P = Callable[[Outcome], float]
 
 
 def level_of(look: int) -> float:
@@ -89,86 +83,78 @@ def outcomes(values: Mapping[str, np.ndarray], duels: Sequence[Duel], level: flo
     values: [seeds, queries] by label, rows of the same seeds; near-duplicate queries as `clustered` has them.
     """
     tests = _tests(values, duels)
-    weight = LEVEL / level
-    p_new = [min(1.0, test.new.p * weight) if not math.isnan(test.new.p) else math.nan for test in tests]
-    p_fixed = [test.p_value for test in tests]
-    curricula = [duel.curriculum for duel in duels]
-    factors_new, factors_fixed = _holm_factors(p_new, curricula), _holm_factors(p_fixed, curricula)
+    fixed = [these_seeds_test(values[duel.curriculum], values[duel.opponent]) for duel in duels]
+    at_level = np.minimum(1.0, [test.p * (LEVEL / level) for test in tests])
+    p_new = _corrected(at_level, duels)
+    p_fixed = _corrected(np.array([test.p for test in fixed]), duels)
     by_curriculum: dict[str, list[Outcome]] = {}
-    for duel, test, p, fixed in zip(duels, tests, p_new, p_fixed, strict=True):
-        p = min(1.0, p * factors_new[duel.curriculum]) if not math.isnan(p) else p
-        fixed = min(1.0, fixed * factors_fixed[duel.curriculum])
-        by_curriculum.setdefault(duel.curriculum, []).append(Outcome(duel, test, p, _interval(test, level), fixed))
+    for place, (duel, test) in enumerate(zip(duels, tests, strict=True)):
+        difference = fixed[place].difference
+        interval = _interval(test, difference, level)
+        outcome = Outcome(duel, test, difference, float(p_new[place]), interval, float(p_fixed[place]))
+        by_curriculum.setdefault(duel.curriculum, []).append(outcome)
     return by_curriculum
 
 
-def _tests(values: Mapping[str, np.ndarray], duels: Sequence[Duel]) -> list[SeededTest]:
+def _tests(values: Mapping[str, np.ndarray], duels: Sequence[Duel]) -> list[CrossedTest]:
     """Paired duels lend each other the variance of their seeds, and unpaired ones."""
-    by_duel: dict[Duel, SeededTest] = {}
+    by_duel: dict[Duel, CrossedTest] = {}
     for paired in (True, False):
         chosen = [duel for duel in duels if duel.paired == paired]
         pairs = [(values[duel.curriculum], values[duel.opponent]) for duel in chosen]
-        tests = seeded_tests(pairs, [duel.draws for duel in chosen], paired) if chosen else []
+        tests = new_seeds_tests(pairs, [duel.draws for duel in chosen], paired) if chosen else []
         by_duel |= zip(chosen, tests, strict=True)
     return [by_duel[duel] for duel in duels]
 
 
-def _interval(test: SeededTest, level: float) -> Interval:
-    new, difference = test.new, test.difference
-    if level == LEVEL or not new.error:
-        return new.ci95
-    half = float(stdtrit(new.freedom, 1 - level / 2)) * new.error
+def _interval(test: CrossedTest, difference: float, level: float) -> Interval:
+    if level == LEVEL or not test.error:
+        return test.ci95
+    half = float(stdtrit(test.freedom, 1 - level / 2)) * test.error
     return difference - half, difference + half
 
 
-def _holm_factors(p_values: Sequence[float], curricula: Sequence[str]) -> dict[str, float]:
-    """What Holm's correction multiplies each curriculum's p with: each has one, its largest."""
+def _corrected(p: np.ndarray, duels: Sequence[Duel]) -> np.ndarray:
+    """Holm's correction over the curricula, each of which has one p, its largest. NaN counts as 1 and stays NaN."""
     largest: dict[str, float] = {}
-    for p, curriculum in zip(p_values, curricula, strict=True):
-        largest[curriculum] = max(largest.get(curriculum, 0.0), 1.0 if math.isnan(p) else p)
+    for duel, one in zip(duels, p.tolist(), strict=True):
+        largest[duel.curriculum] = max(largest.get(duel.curriculum, 0.0), 1.0 if math.isnan(one) else one)
     before = np.array(list(largest.values()))
-    after = holm(before)
-    factors = np.divide(after, before, out=np.ones_like(before), where=before > 0)
-    return {curriculum: float(factor) for curriculum, factor in zip(largest, factors, strict=True)}
+    factors = np.divide(holm(before), before, out=np.ones_like(before), where=before > 0)
+    of_curriculum = dict(zip(largest, factors, strict=True))
+    return np.minimum(1.0, p * [of_curriculum[duel.curriculum] for duel in duels])
 
 
 # -- what the tests of one curriculum say together -----------------------------------------------------------------
 
 
-def p_of(outcome: Outcome) -> float:
-    """p for new trainings; above every p where nothing can be said of these."""
-    return math.inf if math.isnan(outcome.p) else outcome.p
-
-
-def fixed_p_of(outcome: Outcome) -> float:
-    return outcome.fixed_p
-
-
-def answer(tests: Sequence[Outcome], p: P = p_of) -> Answer:
+def answer(tests: Sequence[Outcome]) -> Answer:
     """better: above every opponent. worse: below champion and twin."""
-    if all(outcome.difference > 0 and p(outcome) <= LEVEL for outcome in tests):
+    if all(outcome.difference > 0 and outcome.p <= LEVEL for outcome in tests):
         return "better"
     harm = _deciding_harm(tests)
-    if harm and all(outcome.difference < 0 and p(outcome) <= LEVEL for outcome in harm):
+    if harm and all(outcome.difference < 0 and outcome.p <= LEVEL for outcome in harm):
         return "worse"
     return "no difference shown"
 
 
-def least_favourable(tests: Sequence[Outcome], p: P = p_of) -> Outcome:
+def least_favourable(tests: Sequence[Outcome]) -> Outcome:
     """The opponent with the least evidence that the curriculum is better: the largest one-sided p. Of a worse one that
     with the least evidence for this, whose p is the verdict's."""
-    if answer(tests, p) == "worse":
-        return max(_deciding_harm(tests), key=p)
-    return max(tests, key=lambda outcome: (_one_sided(outcome, p), -outcome.difference))
+    if answer(tests) == "worse":
+        return max(_deciding_harm(tests), key=lambda outcome: outcome.p)
+    return max(tests, key=lambda outcome: (_one_sided(outcome), -outcome.difference))
 
 
 def _deciding_harm(tests: Sequence[Outcome]) -> list[Outcome]:
     return [outcome for outcome in tests if DECIDE_HARM & {*outcome.duel.roles}]
 
 
-def _one_sided(outcome: Outcome, p: P) -> float:
-    two_sided = p(outcome)
-    return two_sided / 2 if outcome.difference > 0 or math.isinf(two_sided) else 1 - two_sided / 2
+def _one_sided(outcome: Outcome) -> float:
+    """Above every p where nothing can be said of new trainings."""
+    if math.isnan(outcome.p):
+        return math.inf
+    return outcome.p / 2 if outcome.difference > 0 else 1 - outcome.p / 2
 
 
 def leader(tests: Mapping[str, Sequence[Outcome]]) -> str:
@@ -186,14 +172,13 @@ def configuration(
     label: str, means: np.ndarray, trial_id: str | None = None, params: Mapping[str, Any] | None = None
 ) -> Configuration:
     """means: over the queries [seeds]."""
-    sd = float(means.std(ddof=1)) if len(means) > 1 else None
     return Configuration(
         label=label,
         trial_id=trial_id,
         params=dict(params or {}),
         values=tuple(means.tolist()),
         mean=float(means.mean()),
-        sd=sd,
+        sd=float(means.std(ddof=1)) if len(means) > 1 else None,
     )
 
 
@@ -202,30 +187,25 @@ def tested(
 ) -> Tested:
     """The tests of one curriculum as a result. values: as in `outcomes`; configurations: by label."""
     first = least_favourable(tests)
-    in_order = [first, *(outcome for outcome in tests if outcome is not first)]
-    fixed = least_favourable(tests, fixed_p_of)
-    differences = values[fixed.duel.curriculum] - values[fixed.duel.opponent]
-    interval = bootstrap_ci(differences.mean(axis=0))
+    opponents = []
+    for outcome in (first, *(other for other in tests if other is not first)):
+        of_opponent = configurations[outcome.duel.opponent].model_dump()
+        opponents.append(Opponent(**of_opponent, roles=outcome.duel.roles, **compared(outcome).model_dump()))
+    for_these = [replace(outcome, p=outcome.fixed_p) for outcome in tests]
+    least = least_favourable(for_these)
+    differences = (values[least.duel.curriculum] - values[least.duel.opponent]).mean(axis=0)
     return Tested(
         curriculum=configurations[first.duel.curriculum],
-        opponents=tuple(_opponent(outcome, configurations[outcome.duel.opponent]) for outcome in in_order),
+        opponents=tuple(opponents),
         verdict=answer(tests),
-        fixed_seeds=FixedSeeds(verdict=answer(tests, fixed_p_of), ci95=interval, p=fixed.fixed_p),
-    )
-
-
-def _opponent(outcome: Outcome, configurations: Configuration) -> Opponent:
-    shown = compared(outcome)
-    return Opponent(
-        **configurations.model_dump(), roles=outcome.duel.roles, difference=shown.difference, ci95=shown.ci95, p=shown.p
+        fixed_seeds=FixedSeeds(verdict=answer(for_these), ci95=bootstrap_ci(differences), p=least.p),
     )
 
 
 def compared(outcome: Outcome) -> Comparison:
-    unknown = math.isnan(outcome.p)
-    return Comparison(
-        difference=outcome.difference, ci95=None if unknown else outcome.ci95, p=None if unknown else outcome.p
-    )
+    if math.isnan(outcome.p):
+        return Comparison(difference=outcome.difference, ci95=None, p=None)
+    return Comparison(difference=outcome.difference, ci95=outcome.ci95, p=outcome.p)
 
 
 def compare(
@@ -245,19 +225,16 @@ def compare(
     given = np.asarray(values, np.float64)
     every = given[None] if given.ndim == 2 else given
     opponents = baseline if isinstance(baseline, Mapping) else {"champion": baseline}
+    roles: list[Role] = [role for role in ROLES if role in opponents]
+    if not roles or len(roles) < len(opponents):
+        raise ValueError(f"opponents {[*opponents]}; one or more of {', '.join(ROLES)}")
     arms = {str(number): one for number, one in enumerate(every)}
-    for role, opponent in opponents.items():
-        arms[role] = np.asarray(opponent, np.float64)
-        if every.ndim != 3 or arms[role].shape != every.shape[1:] or every.shape[-1] < 2:
-            shapes = f"values {given.shape} and {role} {arms[role].shape}"
-            raise ValueError(f"{shapes}; they would be [K, seeds, queries] and [seeds, queries], 2 or more queries")
-    if not opponents:
-        raise ValueError("no opponent: a mapping of roles to values has at least one")
+    arms |= {role: np.asarray(opponents[role], np.float64) for role in roles}
+    if every.ndim != 3 or every.shape[-1] < 2 or {one.shape for one in arms.values()} != {every.shape[1:]}:
+        shapes = f"values {given.shape} and {', '.join(f'{role} {arms[role].shape}' for role in roles)}"
+        raise ValueError(f"{shapes}; they would be [K, seeds, queries] and [seeds, queries], 2 or more queries")
     if not all(np.isfinite(one).all() for one in arms.values()):
         raise ValueError("values that are not numbers")
-    if unknown := opponents.keys() - {*ROLES}:
-        raise ValueError(f"'{min(unknown)}' is not a role: {', '.join(ROLES)}")
-    roles: list[Role] = [role for role in ROLES if role in opponents]
     duels = [Duel(str(number), role, (role,), paired) for number in range(len(every)) for role in roles]
     configurations = {label: configuration(label, one.mean(axis=1)) for label, one in arms.items()}
     return tuple(tested(one, arms, configurations) for one in outcomes(arms, duels).values())

@@ -18,12 +18,12 @@ import numpy as np
 
 from trainables.config.objective import AnyRun
 from trainables.core.errors import WorkFailed
-from trainables.core.prose import counted, say
+from trainables.core.prose import say
 from trainables.core.storage import exists
 from trainables.evaluation.per_query import values_file
 from trainables.evaluation.trec_files import read_per_query
-from trainables.training.checkpoint import read_json, require_whole
-from trainables.training.conclusion import RESULT, TRAINING, Conclusion
+from trainables.training.checkpoint import read_json
+from trainables.training.conclusion import RESULT, Conclusion
 from tune_cl.experiment.arms import CURRICULUM
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.search_keys import Resources
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 NOISE_SHARE, NOISE_SEED = "data.label_noise.share", "data.label_noise.seed"
 CHECKPOINT = "training_checkpoint"  # the event of a training's checkpoint, as `checkpoint` is of a trial's
-SHOWN = 3  # ids in a message
 
 
 @dataclass(frozen=True)
@@ -92,23 +91,8 @@ def new_seeds(number: int, searched: Collection[int], first: int = 1) -> list[in
 # -- what a training has left --------------------------------------------------------------------------------------
 
 
-def result_of(folder: Path, split: str) -> dict[str, Any] | None:
-    """The result of a training; None if it has not finished. Raises one of DAMAGED if a file of it is not as it was
-    written."""
-    path = folder / split / RESULT
-    if not path.exists():
-        return None
-    require_whole(folder / split)
-    return read_json(path)
-
-
-def is_trained(folder: Path) -> bool:
-    """Whether the training itself has finished, whatever its ranker has been applied to."""
-    return (folder / TRAINING).exists()
-
-
 def ended_result(folder: Path, split: str) -> dict[str, Any]:
-    """Like `result_of`, for a training that has finished."""
+    """The result of a training that has finished."""
     return read_json(folder / split / RESULT)
 
 
@@ -125,29 +109,18 @@ def values_frame(runs: Sequence[SeedRun], roles: Mapping[str, str], metric: str)
     the training, for values that are not numbers or are of other queries than the first training's."""
     import pandas as pd
 
-    frames, queries = [], list[str]()
+    frames = []
+    queries = list(values_by_query(runs[0].folder, runs[0].split, metric))
     for run in runs:
         values = values_by_query(run.folder, run.split, metric)
-        queries = queries or list(values)
-        _require_sound(run, values, queries, metric)
+        if values.keys() != {*queries}:
+            raise WorkFailed(f"{run.name} has values of other queries than the first training (see {run.folder})")
+        if not np.isfinite(list(values.values())).all():
+            raise WorkFailed(f"{run.name}: {metric} on {run.split} is not a number for a query (see {run.folder})")
         label = run.contender.label
         of_run = {"label": label, "role": roles[label], "seed": run.seed, "query": list(values)}
         frames.append(pd.DataFrame(of_run | {"value": list(values.values())}))
     return pd.concat(frames, ignore_index=True)
-
-
-def _require_sound(run: SeedRun, values: Mapping[str, float], queries: Sequence[str], metric: str) -> None:
-    if wrong := int(np.count_nonzero(~np.isfinite(list(values.values())))):
-        which = f"{run.name}: {metric} on {run.split}"
-        raise WorkFailed(f"{which} is not a number for {counted(wrong, 'query')} (see {run.folder})")
-    more, missing = values.keys() - {*queries}, {*queries} - values.keys()
-    if more or missing:
-        what, which = ("values of", more) if more else ("no value of", missing)
-        named = ", ".join(sorted(which)[:SHOWN]) + (", ..." if len(which) > SHOWN else "")
-        raise WorkFailed(
-            f"{run.name} has {what} {counted(len(which), 'query')} unlike the first training: {named} (see "
-            f"{run.folder}); all trainings need the same queries"
-        )
 
 
 def failures_in_words(failed: Sequence[tuple[SeedRun, str]]) -> str:
