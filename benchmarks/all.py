@@ -47,7 +47,7 @@ BENCHMARKS = (
     Benchmark("trial_start.py"),
     Benchmark("reading.py"),
     Benchmark("candidates.py", ("{data}/trec/nfcorpus", "--repeats", "2")),
-    Benchmark("bm25_grid.py", ("{data}/trec/nfcorpus", "--checked", "4", "--pyserini", "2")),
+    Benchmark("bm25_grid.py", ("{data}/trec/msmarco-dl", "--checked", "4")),
     Benchmark("difficulty.py", ("{data}/conversation/dailydialogpp",)),
     Benchmark("whole_search.py", ("{data}/answers/wikiqa",)),
 )

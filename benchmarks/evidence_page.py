@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any
 
 import matplotlib
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -32,7 +33,7 @@ from benchmarks.evidence_effects import (
     read_rows,
 )
 from benchmarks.pages import put
-from trainables.evaluation.significance import LEVEL, adjust
+from trainables.evaluation.significance import LEVEL, holm
 from tune_cl.results import Effects
 from tune_cl.verdict.figures import interval_words, p_value, signed
 
@@ -188,7 +189,7 @@ def table_of_questions(cells: Sequence[CellEffects]) -> Iterator[str]:
 
 
 def means_outside_0(name: str, group: Group) -> tuple[str, str]:
-    found, adjusted = [one for _, one in group.cells], adjust(group.p_values)
+    found, adjusted = [one for _, one in group.cells], holm(np.array(group.p_values))
     sides = [direction(one.ci95) for one in found]
     kept = [side for side, p in zip(sides, adjusted, strict=True) if p <= 1 - LEVEL]
     return (
@@ -199,7 +200,7 @@ def means_outside_0(name: str, group: Group) -> tuple[str, str]:
 
 
 def tests_of_the_best(cells: Sequence[CellEffects]) -> tuple[str, str]:
-    adjusted = adjust([cell.best.p or 1.0 for cell in cells])
+    adjusted = holm(np.array([cell.best.p or 1.0 for cell in cells]))
     tested = [(cell.best.difference, p) for cell, p in zip(cells, adjusted, strict=True)]
     better, worse = (sum(p <= 1 - LEVEL and sign * found > 0 for found, p in tested) for sign in (1, -1))
     return (

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -16,8 +16,8 @@ from trainables.config.keys import TrainingConfig
 from trainables.core.errors import DataError, Problem
 from trainables.core.prose import Countdown
 from trainables.data.columns import RankingData, Split, TextColumn, require_texts, require_texts_to_rank
-from trainables.data.combine import some_queries, with_candidates, without_own
 from trainables.data.words import UNKNOWN, Cut, number_words, words
+from trainables.evaluation.metrics import Evaluator
 
 if TYPE_CHECKING:
     from gensim.parsing.porter import PorterStemmer
@@ -69,7 +69,6 @@ class TermNumbers(dict[bytes, int]):
 
 _DOCUMENTS = 1 << 16  # read at once
 _NONE = np.empty(0, np.int32)
-_ROUNDING = 1e-6  # relative; more than float32, as which scores are compared, can round away
 Columns = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
@@ -173,29 +172,6 @@ class Postings:
         holding = np.bincount(self.counts.indices, minlength=self.size)
         return np.log1p((len(self) - holding + 0.5) / (holding + 0.5))
 
-    def saturated(self, k1: float, b: float) -> csr_array:
-        """f / (f + norm) of BM25 for each term in each document with it, float64 [terms, N]."""
-        lists = cast(csr_array, self.counts.T.tocsr())
-        norm = k1 * (1 - b + b * self.relative_length)
-        lists.data /= lists.data + norm[lists.indices]
-        return lists
-
-    def best(self, split: Split, saturated: csr_array, depth: int) -> tuple[np.ndarray, np.ndarray]:
-        """(offsets int64 [Q + 1], document int32 [C]): the `depth` best documents for each query by BM25, and those
-        that may tie with the last of them, by row.
-
-        Reads the lists of a query's terms and no document: nothing is looked up or sorted for the millions of documents
-        that a common word matches, such as their ids.
-        """
-        best, scores = [np.empty(0, np.int32)], np.empty(len(self))
-        for numbers in self.numbers(split):
-            scores[:] = 0
-            for number in numbers:
-                part = slice(*saturated.indptr[number : number + 2])
-                scores[saturated.indices[part]] += self.idf[number] * saturated.data[part]
-            best.append(_highest(scores, depth))
-        return np.cumsum([len(rows) for rows in best]), np.concatenate(best)
-
     def matches(self, split: Split) -> Matches:
         """What the queries and candidates of a split share, term by term."""
         return self.match(split, self.numbers(split), self.counts, self.idf)
@@ -213,20 +189,6 @@ class Postings:
         length = self.relative_length[split.document[candidate]]
         weight = weighted.data * idf[weighted.indices]
         return Matches(candidate, in_document.data, weight, length, len(split.document))
-
-    def matching(self, split: Split) -> tuple[np.ndarray, np.ndarray]:
-        """(offsets int64 [Q + 1], document int32 [C]): all documents with a term of the query, by row."""
-        of_queries = _pattern(_query_matrix(self.numbers(split), self.size))
-        shared = cast(csr_array, of_queries @ _pattern(self.counts).T)
-        shared.sort_indices()
-        return shared.indptr.astype(np.int64), shared.indices.astype(np.int32)
-
-
-def _highest(scores: np.ndarray, depth: int) -> np.ndarray:
-    """Rows of the `depth` highest scores above 0, and of those that may tie with the last of them; int32, ascending."""
-    rest = len(scores) - depth
-    least = np.partition(scores, rest)[rest] * (1 - _ROUNDING) if rest > 0 else 0.0
-    return np.flatnonzero((scores > 0) & (scores >= least)).astype(np.int32)
 
 
 def count_matrix(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> csr_array:
@@ -246,39 +208,21 @@ def _pattern(matrix: csr_array) -> csr_array:
     return csr_array((np.ones_like(matrix.data), matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
-CELLS = 1 << 20  # queries times documents matched at once: some 300 MB where queries are long
 Params = dict[str, Any]
 Scorer = Callable[[Params], np.ndarray]
-Search = Callable[[Split], tuple[np.ndarray, np.ndarray]]  # offsets int64 [Q + 1], document int32 [C]
-
-
-@dataclass(frozen=True)
-class Pool:
-    """What is ranked for the queries of a split; documents ranked below `depth` count as not retrieved."""
-
-    split: Split
-    depth: int | None = None
 
 
 class Baseline(ABC):
-    """An unsupervised ranker of one data set.
-
-    splits      those it will score; their queries must be given from the start
-    collection  whether to rank all documents, to a depth of `data.top_k`, instead of the splits' candidates
-    """
+    """An unsupervised ranker of one data set. splits: those it will score; their queries must be given from the
+    start."""
 
     grid: ClassVar[tuple[Params, ...]] = ()  # parameters to choose from; empty = nothing to choose
-    retrieves: ClassVar[bool] = False  # whether it can rank a whole collection
     classifies: ClassVar[bool] = False  # whether its scores tell classes of pairs apart
     ranker: ClassVar[str | None] = None  # the ranker whose `ranker.*` keys, with their defaults, it reads
 
-    def __init__(self, data: RankingData, run: TrainingConfig, splits: Sequence[str], collection: bool = False):
+    def __init__(self, data: RankingData, run: TrainingConfig, splits: Sequence[str]):
         (require_texts if self.classifies else require_texts_to_rank)(data)
-        if collection and not self.retrieves:
-            raise ValueError(f"{type(self).__name__} ranks candidates only")
-        self.data = data
-        self.run = run
-        self.collection = collection
+        self.data, self.run = data, run
 
     @abstractmethod
     def defaults(self) -> Params:
@@ -288,10 +232,23 @@ class Baseline(ABC):
     def scorer(self, split: Split) -> Scorer:
         """Computes all that no parameter changes; the result maps parameters to scores, float64 [C]."""
 
-    def pools(self, name: str, params: Params | None = None) -> Iterator[Pool]:
-        """What is ranked on a split, in parts of consecutive queries that fit in memory. With `params`, documents that
-        these rank below the depth may be missing."""
-        yield Pool(self.data.splits[name])
+    def grid_best(self, name: str) -> GridBest:
+        """The point of the grid with the highest mean of the run's metric on a split; the first of ties."""
+        metric, split, defaults = self.run.metric, self.data.splits[name], self.defaults()
+        score = self.scorer(split)
+        evaluator = Evaluator(split, self.data.document_ids, self.run.evaluation.relevance_level)
+        points = [{**defaults, **point} for point in self.grid]
+        values = [float(evaluator(score(point), [metric])[metric].sum()) / len(split) for point in points]
+        best = int(np.argmax(values))
+        return GridBest(points[best], values[best], len(points))
+
+
+class GridBest(NamedTuple):
+    """The best point of a grid. `params`: all parameters; `value`: the metric there; `points`: number of points."""
+
+    params: Params
+    value: float
+    points: int
 
 
 class Oracle(Baseline):
@@ -307,33 +264,13 @@ class Oracle(Baseline):
 class Lexical(Baseline):
     """Scores by the terms that query and document share."""
 
-    retrieves = True
-
-    def __init__(self, data: RankingData, run: TrainingConfig, splits: Sequence[str], collection: bool = False):
-        super().__init__(data, run, splits, collection)
+    def __init__(self, data: RankingData, run: TrainingConfig, splits: Sequence[str]):
+        super().__init__(data, run, splits)
         queries = np.concatenate([data.splits[name].query for name in splits])
         texts = {query: data.query_text(query) for query in queries.tolist()}
         self.postings = Postings(data.documents, texts, data.words)
         if not self.postings.occurrences.lengths.any():
             raise DataError(Problem("data.source", f"no document of '{data.name}' has a word", "data with texts"))
-
-    def pools(self, name: str, params: Params | None = None) -> Iterator[Pool]:
-        if not self.collection:
-            yield from super().pools(name)
-            return
-        split, step = self.data.splits[name], max(1, CELLS // max(1, len(self.postings)))
-        search = self.postings.matching if params is None else self.search(params)
-        progress = Countdown("ranked for", len(split), "query")
-        for start in range(0, len(split), step):
-            end = min(start + step, len(split))
-            part = some_queries(split, np.arange(start, end))
-            whole = with_candidates(part, *search(part), len(self.postings))
-            yield Pool(without_own(whole, self.data.own), self.run.data.depth(name))
-            progress.tell(end)
-
-    def search(self, params: Params) -> Search:
-        """Finds, for the queries of a split, all documents that these parameters may rank within the depth."""
-        return self.postings.matching
 
 
 class Bm25Baseline(Lexical):
@@ -344,11 +281,6 @@ class Bm25Baseline(Lexical):
     def defaults(self) -> Params:
         """`data.bm25.k1` and `data.bm25.b`, by default .9 and .4 (Anserini)."""
         return self.run.data.bm25.model_dump()
-
-    def search(self, params: Params) -> Search:
-        saturated = self.postings.saturated(params["k1"], params["b"])
-        depth = self.run.data.depth() + (self.data.own is not None)
-        return lambda split: self.postings.best(split, saturated, depth)
 
     def scorer(self, split: Split) -> Scorer:
         matches = self.postings.matches(split)

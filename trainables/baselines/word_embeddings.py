@@ -31,8 +31,8 @@ class Embedding(Baseline):
     ranker = "embedding"
     classifies = True
 
-    def __init__(self, data: RankingData, run: TrainingConfig, splits: Sequence[str], collection: bool = False):
-        super().__init__(data, run, splits, collection)
+    def __init__(self, data: RankingData, run: TrainingConfig, splits: Sequence[str]):
+        super().__init__(data, run, splits)
         if not isinstance(run.ranker, WordSettings):
             right = f"{self.ranker}, or another that has"
             raise ConfigError(Problem("ranker.name", f"{run.ranker.name} has no word vectors", right))

@@ -43,7 +43,7 @@ from trainables.curriculum.scoring import SCORINGS, TEACHERS
 from trainables.curriculum.subset import SUBSETS
 from trainables.curriculum.weighting import OF_DIFFICULTY, SELF_PACED_WEIGHTS, WEIGHTINGS
 from trainables.data.settings import DataConfig, ForNetworks
-from trainables.evaluation.metrics import LEVEL_ELSEWHERE, METRIC_FORMS, METRICS, our_name, parse_measures
+from trainables.evaluation.metrics import METRIC_FORMS, METRICS, Metric, parse_measures
 from trainables.rankers import RANKERS, RankerKind, Reads, ranker_settings
 from trainables.rankers.hub import usual_temperature
 from trainables.rankers.settings import RankerSettings
@@ -488,14 +488,16 @@ def known_metric(name: str) -> str:
     """Our name of a measure, also of one written as in ir_measures, whose values lie between 0 and 1. A level in the
     name would stand beside another one, in evaluation.relevance_level, so it is refused."""
     if "(rel=" in name:
-        raise ValueError(f"'{name}' sets a relevance level; {LEVEL_ELSEWHERE}")
+        raise ValueError(
+            f"'{name}' sets a relevance level; the name without (rel=N), and evaluation.relevance_level: N"
+        )
     try:
-        measure = parse_measures([our_name(name)])[our_name(name)]
+        measure = parse_measures([name])[name]
     except ConfigError as error:
         raise ValueError(f"{error.problems[0].wrong}; {error.problems[0].right}") from None
     if not measure.is_share:
         raise ValueError(f"'{name}' is not a fraction between 0 and 1; {METRIC_FORMS}")
-    return our_name(name)
+    return str(measure) if isinstance(measure, Metric) else name
 
 
 MEASURES = OneOf(known_metric, METRICS, "another measure of trec_eval or ir_measures (ndcg@5, recall@100)")

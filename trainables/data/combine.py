@@ -52,20 +52,6 @@ def with_candidates(split: Split, offsets: np.ndarray, document: np.ndarray, doc
     )
 
 
-def without_own(split: Split, own: np.ndarray | None) -> Split:
-    """The split without candidates that are their query itself, as `RankingData.own` has them."""
-    keep = None if own is None else own[split.query][split.owner] != split.document
-    if keep is None or keep.all():
-        return split
-    columns = {
-        name: column[keep]
-        for name in ("document", "grade", "rank", "score", "given", "teacher")
-        if (column := getattr(split, name)) is not None
-    }
-    sizes = np.bincount(split.owner[keep], minlength=len(split))
-    return replace(split, offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), **columns)
-
-
 def with_retrieved(data: RankingData, name: str, document: np.ndarray, score: np.ndarray) -> RankingData:
     """The data, in whose split `name` the candidates are documents retrieved from the whole collection: `document`
     int32 [Q K], K of each query, best first, with their scores."""

@@ -159,12 +159,16 @@ def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Family:
-    """A measure, and whether its name may be written with or without a cut."""
+    """A measure, and whether its name may be written with or without a cut.
 
-    measure: Callable[[Ranking, float], np.ndarray]  # the cut is infinity if the name has none
-    bare: bool  # may be written without a cut
-    cut: bool  # may be written with one
-    in_trec_eval: bool = True  # whose value `tune-cl evaluate` gives
+    measure    the cut is infinity if the name has none
+    theirs     what ir_measures calls it; None: it has no such measure
+    """
+
+    measure: Callable[[Ranking, float], np.ndarray]
+    theirs: str | None
+    bare: bool = True
+    cut: bool = True
 
 
 METRIC_FORMS = (
@@ -172,32 +176,27 @@ METRIC_FORMS = (
     "writes them: AP, RR@K, nDCG@K, P@K, R@K, Rprec; as trec_eval: ndcg_cut_K, P_K, recip_rank; and any other measure "
     "of ir_measures: bpref, infAP, Judged@K, set_F"
 )
-IR_MEASURES = {"AP": "map", "MAP": "map", "RR": "mrr", "MRR": "mrr", "nDCG": "ndcg", "NDCG": "ndcg",
-               "P": "p", "Precision": "p", "R": "recall", "Recall": "recall", "Rprec": "rprec", "RPrec": "rprec",
-               "Success": "success", "Accuracy": "success"}  # fmt: skip
-TREC_EVAL_MEASURES = {"ndcg_cut": "ndcg", "map_cut": "map", "recip_rank": "mrr", "P": "p", "recall": "recall",
-                      "success": "success"}  # fmt: skip
-GRADED = ("ndcg", "ndcg_exp")  # families that read the grades themselves, and no relevance level
 FAMILIES = {
-    "map": Family(average_precision, bare=True, cut=True),
-    "mrr": Family(reciprocal_rank, bare=True, cut=True),
-    "p": Family(precision, bare=False, cut=True),
-    "recall": Family(recall, bare=False, cut=True),
-    "success": Family(success, bare=False, cut=True),
-    "rprec": Family(r_precision, bare=True, cut=False),
-    "ndcg": Family(ndcg, bare=True, cut=True),
-    "ndcg_exp": Family(ndcg_exponential, bare=True, cut=True, in_trec_eval=False),
-    "accuracy": Family(accuracy, bare=True, cut=False),
+    "map": Family(average_precision, "AP"),
+    "mrr": Family(reciprocal_rank, "RR"),
+    "p": Family(precision, "P", bare=False),
+    "recall": Family(recall, "R", bare=False),
+    "success": Family(success, "Success", bare=False),
+    "rprec": Family(r_precision, "Rprec", cut=False),
+    "ndcg": Family(ndcg, "nDCG"),
+    "ndcg_exp": Family(ndcg_exponential, None),
+    "accuracy": Family(accuracy, "P@1", cut=False),
 }
+OUR_NAMES = {family.theirs: name for name, family in FAMILIES.items()}
+ACCURACY = "accuracy"
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A measure with its cut, such as mrr@10. `level`: the lowest relevant grade, if its name has one (`AP(rel=2)`)."""
+    """A measure with its cut, such as mrr@10, which the evaluator of dev computes."""
 
     family: str
     cut: int | None = None
-    level: int | None = None
     is_share: ClassVar[bool] = True  # its values lie between 0 and 1
 
     def __str__(self) -> str:
@@ -208,37 +207,15 @@ class Metric:
         return FAMILIES[self.family].measure(ranking, math.inf if self.cut is None else self.cut)
 
 
-TREC_EVAL = "trec_eval"
-ACCURACY = "accuracy"
 METRICS: Registry[Metric] = Registry(
     "metric",
-    Entry("map", Metric("map"), "mean average precision over all candidates", f"{TREC_EVAL} map"),
-    Entry(
-        "mrr@10",
-        Metric("mrr", 10),
-        "reciprocal rank of the first relevant document, 0 if it is not among the first 10",
-        f"{TREC_EVAL} recip_rank",
-    ),
-    Entry("p@1", Metric("p", 1), "fraction of queries with a relevant document on top", f"{TREC_EVAL} P_1"),
-    Entry("rprec", Metric("rprec"), "precision at the number of relevant documents", f"{TREC_EVAL} Rprec"),
-    Entry(
-        "ndcg@10",
-        Metric("ndcg", 10),
-        "graded gain of the first 10, discounted by log2(rank + 1)",
-        f"{TREC_EVAL} ndcg_cut_10",
-    ),
-    Entry(
-        "ndcg_exp@10",
-        Metric("ndcg_exp", 10),
-        "gain 2^grade - 1 of the first 10, discounted as ndcg@10, as MSLR's tables and LightGBM have it",
-        "Burges et al. 2005",
-    ),
-    Entry(
-        ACCURACY,
-        Metric(ACCURACY),
-        "fraction of pairs whose class is predicted; where documents are ranked the same as p@1",
-        "gensim's similarity-learning study, 2018",
-    ),
+    Entry("map", Metric("map"), "mean average precision over all candidates", "trec_eval map"),
+    Entry("mrr@10", Metric("mrr", 10), "1 / rank of the first relevant document; 0 beyond 10", "trec_eval recip_rank"),
+    Entry("p@1", Metric("p", 1), "fraction of queries with a relevant document on top", "trec_eval P_1"),
+    Entry("rprec", Metric("rprec"), "precision at the number of relevant documents", "trec_eval Rprec"),
+    Entry("ndcg@10", Metric("ndcg", 10), "graded gain of the first 10 by log2(rank + 1)", "trec_eval ndcg_cut_10"),
+    Entry("ndcg_exp@10", Metric("ndcg_exp", 10), "ndcg@10 with gain 2^grade - 1, as LightGBM's", "Burges et al. 2005"),
+    Entry(ACCURACY, Metric(ACCURACY), "fraction of pairs whose class is predicted; of rankings p@1", "gensim 2018"),
 )
 
 
@@ -252,7 +229,7 @@ def parse_measures(names: Iterable[str], location: str = METRICS.location) -> di
     problems = []
     for name in names:
         try:
-            measure = _parse(name) or ir_measure(name)
+            measure = measure_of(name)
         except ValueError as several:
             problems.append(Problem(location, str(several), "name one of them"))
             continue
@@ -267,30 +244,17 @@ def parse_measures(names: Iterable[str], location: str = METRICS.location) -> di
     return measures
 
 
-def our_name(name: str) -> str:
-    """A metric's name here, of one as ir_measures writes it: nDCG@10 is ndcg@10. Other names stay as they are, and so
-    do those that set a relevance level."""
-    parsed = _parse(name)
-    return name if parsed is None or parsed.level is not None else str(parsed)
-
-
-def _parse(name: str) -> Metric | None:
-    named = re.fullmatch(r"([A-Za-z]+(?:_cut)?|recip_rank)(?:[._]([1-9][0-9]{0,8}))?", name)
-    if named and named[1] in TREC_EVAL_MEASURES:  # ndcg_cut_10, P.5
-        name = TREC_EVAL_MEASURES[named[1]] + (f"@{named[2]}" if named[2] else "")
-    parts = re.fullmatch(r"([A-Za-z_]+)(?:\(rel=([1-9][0-9]{0,4})\))?(?:@([1-9][0-9]{0,8}))?", name)
-    if parts is None:
-        return None
-    key = IR_MEASURES.get(parts[1], parts[1])
-    family, level, cut = FAMILIES.get(key), parts[2], parts[3]
-    if family is None or not (family.bare if cut is None else family.cut):
-        return None
-    if level is not None and (parts[1] not in IR_MEASURES or key in GRADED):
-        return None
-    return Metric(key, int(cut) if cut else None, int(level) if level else None)
-
-
-LEVEL_ELSEWHERE = "the name without (rel=N), and evaluation.relevance_level: N"
+def measure_of(name: str) -> Metric | IrMeasure | None:
+    """The measure of that name: ours, or that of ir_measures, which is ours if it asks for nothing but a cut. None if
+    there is none. Raises ValueError for a name of several."""
+    parts = re.fullmatch(r"([a-z_]+)(?:@([1-9][0-9]{0,8}))?", name)
+    family = FAMILIES.get(parts[1]) if parts else None
+    if parts and family and (family.cut if parts[2] else family.bare):
+        return Metric(parts[1], int(parts[2]) if parts[2] else None)
+    theirs = ir_measure(name)
+    if theirs is None or theirs.measure.NAME not in OUR_NAMES or theirs.measure.params.keys() - {"cutoff"}:
+        return theirs
+    return Metric(OUR_NAMES[theirs.measure.NAME], theirs.measure.params.get("cutoff"))
 
 
 class TrecOrder:
@@ -371,11 +335,6 @@ class Evaluator:
         Raises ConfigError for an unknown metric, WorkFailed for scores that are not finite.
         """
         parsed = parse_measures(self.metrics if metrics is None else metrics)
-        leveled = [name for name, metric in parsed.items() if isinstance(metric, Metric) and metric.level is not None]
-        if leveled:
-            raise ConfigError(
-                Problem("metric", f"'{name}' sets a relevance level", LEVEL_ELSEWHERE) for name in leveled
-            )
         order, rows = self.order, self._retrieved
         best = order(scores)[rows]
         ranking = Ranking(self._judged, order.owner[rows], order.rank[rows], self._grade[best], self.relevance_level)

@@ -1,4 +1,4 @@
-"""Values that are reported: of test, of runs and of baselines, by pytrec_eval and ir_measures. The evaluator of dev
+"""Values that are reported: of test, of runs and of baselines, by ir_measures. The evaluator of dev
 (`metrics.Evaluator`) gives the same, faster; a test holds the two equal."""
 
 from __future__ import annotations
@@ -8,11 +8,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from trainables.data.columns import RankingData, Split
-from trainables.evaluation.measures import IrMeasure, Qrels, Run, qrels_of, run_of, values_of_ir_measures
+from trainables.evaluation.measures import IrMeasure, Qrels, Run, ir_measure, qrels_of, run_of, values_of_ir_measures
 from trainables.evaluation.metrics import FAMILIES, Judgments, Metric, Ranking, parse_measures
-
-BARE_MEASURES = {"map": "map", "rprec": "Rprec", "mrr": "recip_rank", "ndcg": "ndcg", "accuracy": "P.1"}
-CUT_MEASURES = {"map": "map_cut", "p": "P", "recall": "recall", "ndcg": "ndcg_cut", "success": "success"}
 
 
 def split_values(
@@ -27,43 +24,24 @@ def reported_values(
     qrels: Qrels, run: Run, measures: Mapping[str, Metric | IrMeasure], level: int = 1
 ) -> dict[str, np.ndarray]:
     """Values by query, float64 [Q] in the order of the qrels for each measure; 0 for a query that the run lacks."""
-    values = values_of_ir_measures(
-        {name: one for name, one in measures.items() if isinstance(one, IrMeasure)}, qrels, run, level
-    )
-    ours = {name: one for name, one in measures.items() if isinstance(one, Metric)}
-    for of_level in dict.fromkeys(metric.level or level for metric in ours.values()):
-        names = {name: metric for name, metric in ours.items() if (metric.level or level) == of_level}
-        values |= _values_of_trec_eval(names, qrels, run, of_level)
+    theirs = {name: found for name, measure in measures.items() if (found := _of_ir_measures(measure))}
+    values = values_of_ir_measures(theirs, qrels, run, level)
+    for name, measure in measures.items():
+        if isinstance(measure, Metric) and name not in theirs:
+            values[name] = measure(_ranking(qrels, run, level))
+        elif isinstance(measure, Metric) and measure.family == "mrr" and measure.cut is not None:
+            values[name][values[name] < 1 / measure.cut] = 0.0  # the first relevant document is below the cut
     return {name: values[name] for name in measures}
 
 
-def _values_of_trec_eval(metrics: Mapping[str, Metric], qrels: Qrels, run: Run, level: int) -> dict[str, np.ndarray]:
-    import pytrec_eval
-
-    # A negative grade counts as 0 in all these measures, but pytrec_eval crashes or hangs on a query with no other.
-    judged = {query: {document: max(grade, 0) for document, grade in grades.items()} for query, grades in qrels.items()}
-    ranked = {query: documents for query, documents in run.items() if query in qrels}
-    named = {name: _trec_name(metric) for name, metric in metrics.items() if FAMILIES[metric.family].in_trec_eval}
-    evaluator = pytrec_eval.RelevanceEvaluator(judged, set(named.values()), relevance_level=level)
-    results = evaluator.evaluate(ranked)
-    values = {}
-    for name, metric in metrics.items():
-        if name not in named:
-            values[name] = metric(_ranking(qrels, run, level))
-            continue
-        key = named[name].replace(".", "_")
-        column = np.array([results[query][key] if query in results else 0.0 for query in qrels])
-        if metric.family == "mrr" and metric.cut is not None:
-            column[column < 1 / metric.cut] = 0.0  # the first relevant document is below the cut
-        values[name] = column
-    return values
-
-
-def _trec_name(metric: Metric) -> str:
-    """trec_eval's name for the measure; trec_eval has no reciprocal rank with a cut."""
-    if metric.cut is None or metric.family == "mrr":
-        return BARE_MEASURES[metric.family]
-    return f"{CUT_MEASURES[metric.family]}.{metric.cut}"
+def _of_ir_measures(measure: Metric | IrMeasure) -> IrMeasure | None:
+    """None if ir_measures has no such measure. Its RR has no cut where ties are broken as in trec_eval."""
+    if isinstance(measure, IrMeasure):
+        return measure
+    name = FAMILIES[measure.family].theirs
+    if name and measure.cut and measure.family != "mrr":
+        name = f"{name}@{measure.cut}"
+    return ir_measure(name) if name else None
 
 
 def _ranking(qrels: Qrels, run: Run, level: int) -> Ranking:

@@ -1,16 +1,15 @@
-"""Paired tests over queries, and corrections for testing several systems at once."""
+"""Paired tests over queries, their intervals, and the correction for testing several systems at once."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
 from trainables.core.randomness import generator
-from trainables.core.registry import Entry, Registry
 
 LEVEL = 0.95  # of intervals
 RESAMPLES = 10_000
@@ -20,7 +19,7 @@ VALUES_A_CHUNK = 2**22  # drawn at a time by a bootstrap: 32 MB
 @dataclass(frozen=True)
 class PairedTest:
     """Two-sided paired t-test; `ci95` is of the mean difference. Equal differences other than 0 make `t` infinite and p
-    0, as in every program: `crossed.seeded_tests`, which verdicts are made of, does not accept that as proof."""
+    0, as in every program: `crossed.these_seeds_test`, which verdicts are made of, does not accept that as proof."""
 
     difference: float
     t: float
@@ -103,43 +102,9 @@ def clustered(values: np.ndarray, clusters: Sequence[int] | np.ndarray | None) -
     return mean + sums * (len(kinds) / values.shape[1])
 
 
-# -- several tests at once -----------------------------------------------------------------------------------------
-
-
 def holm(p: np.ndarray) -> np.ndarray:
-    """Step-down: the i-th smallest of m p-values times m - i + 1, made monotone (Holm 1979)."""
+    """Corrected p-values [m], step-down: the i-th smallest of m p-values times m - i + 1, made monotone (Holm 1979)."""
     order, adjusted = np.argsort(p, kind="stable"), np.empty(len(p))
     stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
     adjusted[order] = np.minimum(stepped, 1.0)
     return adjusted
-
-
-def bonferroni(p: np.ndarray) -> np.ndarray:
-    """Each p-value times their number (Dunn 1961)."""
-    return np.minimum(p * len(p), 1.0)
-
-
-def benjamini_hochberg(p: np.ndarray) -> np.ndarray:
-    """False discovery rate: the i-th smallest of m p-values times m / i, made monotone (Benjamini & Hochberg 1995)."""
-    from scipy.stats import false_discovery_control  # here: it takes half a second
-
-    return np.asarray(false_discovery_control(p))
-
-
-FALSE_DISCOVERY = "false discovery rate, step-up", "Benjamini & Hochberg 1995"
-CORRECTIONS: Registry[Callable[[np.ndarray], np.ndarray]] = Registry(
-    "correction",
-    Entry("holm", holm, "family-wise error, step-down; never weaker than bonferroni", "Holm 1979"),
-    Entry("bonferroni", bonferroni, "family-wise error, every p-value times their number", "Dunn 1961"),
-    Entry("bh", benjamini_hochberg, *FALSE_DISCOVERY),
-    Entry("benjamini-hochberg", benjamini_hochberg, *FALSE_DISCOVERY),
-    Entry("none", np.copy, "p-values as they are", ""),
-)
-
-
-def adjust(p_values: np.ndarray | list[float], correction: str = "holm") -> np.ndarray:
-    """Adjusted p-values in the order given, float64 [m]. Raises ConfigError for an unknown correction."""
-    p = np.asarray(p_values, np.float64)
-    if not np.all((p >= 0) & (p <= 1)):
-        raise ValueError(f"p-values outside [0, 1]: {p}")
-    return CORRECTIONS[correction](p)

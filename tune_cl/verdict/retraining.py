@@ -1,5 +1,5 @@
-"""A search whose configurations are trained again with new seeds, on Ray: what `confirm` and `effects` share. What is done
-already is not done again."""
+"""A search whose configurations are trained again with new seeds, on Ray: what `confirm` and `effects` share. What is
+done already is not done again."""
 
 from __future__ import annotations
 
