@@ -28,7 +28,7 @@ from trainables.data.columns import RankingData
 from trainables.evaluation.metrics import Evaluator
 from trainables.extras import trees
 from trainables.extras.lambdamart import parameters
-from trainables.extras.subsets import best_queries
+from trainables.curriculum.subset import best_queries
 from trainables.extras.trees import TreeTraining, stages
 from trainables.training.factory import load_saved, make_training, training_notes
 from trainables.training.features import SavedFeatureRanker

@@ -2,42 +2,25 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-from trainables.core.registry import Entry, Registry
+from trainables.core.registry import Entry, Registry, loaded
 
 if TYPE_CHECKING:
     from trainables.baselines.lexical import Baseline
 
-
+LEXICAL = "trainables.baselines.lexical"
+EMBEDDING = "trainables.baselines.word_embeddings:Embedding"
+GENSIM, ORACLE = "similarity-learning study, gensim 2018", "the judged grades: the optimal re-ranker of the candidates"
 BASELINES: Registry[str] = Registry(
     "BASELINE",
-    Entry(
-        "bm25", "trainables.baselines.lexical:Bm25Baseline", "Lucene's BM25 over stemmed terms", "Robertson et al. 1994"
-    ),
-    Entry(
-        "sdm",
-        "trainables.baselines.lexical:Sdm",
-        "BM25 of terms and of their neighbours in windows",
-        "Metzler & Croft 2005",
-    ),
-    Entry(
-        "embedding",
-        "trainables.baselines.word_embeddings:Embedding",
-        "cosine of mean word vectors",
-        "similarity-learning study, gensim 2018",
-    ),
-    Entry(
-        "oracle",
-        "trainables.baselines.lexical:Oracle",
-        "the judged grades: the optimal re-ranker of the candidates",
-        "MacAvaney et al. 2020",
-    ),
+    Entry("bm25", f"{LEXICAL}:Bm25Baseline", "Lucene's BM25 over stemmed terms", "Robertson et al. 1994"),
+    Entry("sdm", f"{LEXICAL}:Sdm", "BM25 of terms and of their neighbours in windows", "Metzler & Croft 2005"),
+    Entry("embedding", EMBEDDING, "cosine of mean word vectors", GENSIM),
+    Entry("oracle", f"{LEXICAL}:Oracle", ORACLE, "MacAvaney et al. 2020"),
 )
 
 
 def load_baseline(name: str) -> type[Baseline]:
     """The baseline registered under a name. Raises ConfigError for an unknown one."""
-    module, _, attribute = BASELINES[name].partition(":")
-    return getattr(import_module(module), attribute)
+    return loaded(BASELINES[name])

@@ -30,9 +30,6 @@ def _mostly_relevant(data: RankingData, level: int) -> str:
         return ""
     right = "evaluation.relevance_level: a higher grade"
     others = "" if data.features is not None else "; data.candidates: bm25 takes others"
-    if all_of := [name for name, share in shares.items() if share == 1]:
-        nothing = f"every candidate in {' and '.join(all_of)} is relevant, none has a grade below {level}"
-        return f"{nothing}, so there is nothing to rank: {right}{others}"
     return f"most candidates are relevant ({', '.join(high)}), so every order scores high: {right}{others}"
 
 

@@ -197,23 +197,6 @@ def values_of(name: str, split: Split, code: bool) -> np.ndarray:
     return values
 
 
-def given_away(split: Split, clean: Split, level: int) -> dict[str, float]:
-    """How well each heuristic tells right training labels from wrong ones, by its name: the share of pairs of a right
-    and a wrong positive in which the right one has the higher value, ties counted half (area under the ROC curve).
-    .5 gives nothing away. `clean`: the split before `data.label_noise`. Empty if all positives are right, or all wrong.
-    """
-    from scipy.stats import rankdata  # here: it takes a third of a second to import
-
-    rows = np.flatnonzero(split.grade >= level)
-    right = (split.document[rows] == clean.document[rows]) & (clean.grade[rows] >= level)
-    pairs = int(right.sum()) * int((~right).sum())
-    areas = {}
-    for name in (name for name, value in WEIGHTINGS.items() if value is not None and pairs):
-        ranks = rankdata(values_of(name, split, code=False)[rows])
-        areas[name] = float((ranks[right].sum() - right.sum() * (right.sum() + 1) / 2) / pairs)
-    return areas
-
-
 CODE_EPSILON = 1e-8  # added to D by the paper's code to avoid weights of 0
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from trainables.baselines.doubts import doubts
-from trainables.config.keys import TrainingConfig
-from trainables.curriculum.weighting import given_away
 from trainables.data import load_data, recognised
 from trainables.data.clusters import cluster_notes
 from trainables.data.columns import RankingData, Split
@@ -39,7 +37,6 @@ class DataFacts(Result):
 
     form, recognised_by, files  as what and by what sign the source is read, and from which files
     features                    of a document; None where it has a text
-    given_away                  how well each weighting tells right labels from wrong ones; None without label noise
     """
 
     data: str
@@ -55,7 +52,6 @@ class DataFacts(Result):
     relevance_level: int
     splits: dict[str, RankingSplit | ClassSplit]
     shared: list[SharedParts]
-    given_away: dict[str, float] | None
     notes: list[str]
     warnings: list[str]
     examples: dict[str, list[Example]]
@@ -93,20 +89,10 @@ def data_facts(data: Data, overrides: Overrides | None = None) -> DataFacts:
         relevance_level=level,
         splits=described(loaded, level),
         shared=shared_parts(loaded),
-        given_away=_given_away(loaded, run),
         notes=[*loaded.notes, *cluster_notes(loaded, run.data.query_clusters)],
         warnings=doubts(loaded, level),
         examples={name: _examples(loaded, split) for name, split in loaded.splits.items()},
     )
-
-
-def _given_away(data: RankingData, run: TrainingConfig) -> dict[str, float] | None:
-    """How well each weighting tells right training labels from wrong ones; None without label noise."""
-    if not run.data.label_noise.share or data.features is not None:
-        return None
-    noise = run.data.label_noise.model_copy(update={"share": 0.0})
-    clean = load_data(run.data.model_copy(update={"label_noise": noise}), run.evaluation.relevance_level)
-    return given_away(data.splits["train"], clean.splits["train"], run.evaluation.relevance_level)
 
 
 def _examples(data: RankingData, split: Split) -> list[Example]:

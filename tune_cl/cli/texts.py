@@ -299,9 +299,6 @@ def data_text(facts: DataFacts) -> str:
         for pair in facts.shared:
             rows.append([" and ".join(pair.splits), pair.queries, pair.documents, pair.document_texts])
         lines += [table(["shared by", "queries", "documents", "document texts"], rows), ""]
-    if facts.given_away:
-        areas = ", ".join(f"{name} {area:.2f}" for name, area in facts.given_away.items())
-        lines.append(f"separation of right from wrong training labels (area under the ROC curve): {areas}")
     lines += [f"note: {note}" for note in facts.notes]
     lines += [f"warning: {warning}" for warning in facts.warnings]
     lines.append("")
