@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from trainables.baselines.ranking import first_ranks, grid_best, rank
 
 import tune_cl
 from tests.support.builders import tiny_data
@@ -18,7 +19,6 @@ from tests.support.trec_folder import write_trec_folder
 from trainables.baselines import BASELINES, load_baseline
 from trainables.baselines.label_free import GIVEN_RUN, VECTORS, label_free
 from trainables.baselines.lexical import Baseline, Bm25Baseline, Sdm, terms
-from trainables.baselines.ranking import first_ranks, grid_best, rank
 from trainables.config.keys import TrainingConfig
 from trainables.core.errors import ConfigError
 from trainables.data import load_data

@@ -24,11 +24,11 @@ from tests.support.tree_training import (
 )
 from trainables.config.keys import TrainingConfig, validated
 from trainables.core.errors import ConfigError, DataError
+from trainables.curriculum.subset import best_queries
 from trainables.data.columns import RankingData
 from trainables.evaluation.metrics import Evaluator
 from trainables.extras import trees
 from trainables.extras.lambdamart import parameters
-from trainables.curriculum.subset import best_queries
 from trainables.extras.trees import TreeTraining, stages
 from trainables.training.factory import load_saved, make_training, training_notes
 from trainables.training.features import SavedFeatureRanker

@@ -17,7 +17,8 @@ from trainables.data.columns import Split, TextColumn
 Qrels = Mapping[str, Mapping[str, int]]
 Run = Mapping[str, Mapping[str, float]]
 LARGEST_CUT = 10**6
-FAILS = (ValueError, RuntimeError, KeyError, OSError, SubprocessError)  # what computing a measure may raise
+# What computing a measure may raise.
+FAILS = (ValueError, RuntimeError, KeyError, OSError, ArithmeticError, SubprocessError)
 
 
 @dataclass(frozen=True)
