@@ -71,10 +71,6 @@ USAGE = {
     "rerank x --query w1 --documents none.txt --split test": "--split: data",
     # Baselines.
     "baseline trec nothing": "BASELINE: bm25 embedding sdm",
-    "baseline trec embedding --optimize-on-test": "--optimize-on-test: embedding",
-    "baseline trec embedding --retrieve": "--retrieve: embedding",
-    "baseline trec sdm --optimize-on-test --split dev": "--optimize-on-test: dev",
-    "baseline trec bm25 --tune --optimize-on-test": "--optimize-on-test: --tune",
     "baseline trec bm25 --set data.bm25.b=2": "data.bm25.b: 2",
     "baseline talk bm25 --tune": "data.source: 'talk' dev",
     # What a search would find wrong is told before it begins.

@@ -101,7 +101,7 @@ def test_the_figures_are_those_of_the_test_of_the_values_by_query(confirmed: Con
     assert verdict.verdict == "no difference shown" and verdict.queries == verdict.clusters == 12
     assert verdict.detectable and verdict.power is not None and verdict.look.number == 1
     assert [one.curriculum.label for one in (*verdict.others,)] == [LABELS[1]]
-    assert "BM25" in verdict.notes[0], "the words of this data say everything"
+    assert any("BM25" in note for note in verdict.notes), "the words of this data say everything"
 
 
 def test_a_verdict_is_read_as_it_was_written_and_the_journal_has_it(confirmed: Confirmed) -> None:
@@ -299,7 +299,7 @@ def test_values_that_cannot_be_paired_name_their_training(
         return values
 
     monkeypatch.setitem(module.values_frame.__globals__, "read_per_query", wrong)
-    with pytest.raises(WorkFailed, match=r"seed 3.*(not a number for 1 query|unlike the first training: other)"):
+    with pytest.raises(WorkFailed, match=r"seed 3.*(is not a number for a query|values of other queries)"):
         confirm(confirmed_folder, seeds=2, trials=BOTH)
 
 

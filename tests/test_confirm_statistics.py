@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainables.core.randomness import generator
-from trainables.evaluation.collapses import collapsed, two_groups, untaught
-from trainables.evaluation.crossed import Components, crossed_tests, detectable, prior_freedom, seeded_tests
+from trainables.evaluation.collapses import collapsed, untaught
+from trainables.evaluation.crossed import crossed_tests, new_seeds_tests, prior_freedom, these_seeds_test
 from trainables.evaluation.significance import bootstrap_ci, clustered
 
 
@@ -23,7 +23,7 @@ def series(seeds: int, queries: int, shift: float = 0.0, number: int = 0) -> np.
 
 
 def p_new(differences: np.ndarray) -> float:
-    return seeded_tests([(differences, np.zeros_like(differences))])[0].new.p
+    return new_seeds_tests([(differences, np.zeros_like(differences))])[0].p
 
 
 def test_new_seeds_known_answer() -> None:
@@ -66,7 +66,7 @@ def test_configurations_lend_each_other_the_variance_of_seeds() -> None:
     """Two that agree: the mean of both mean squares, with the freedom that their correlation leaves (Smyth 2004). SciPy
     and NumPy give correlation and variances."""
     zeros = np.zeros_like(SPREAD)
-    tests = seeded_tests([(SPREAD, zeros), (CLOSE, zeros)])
+    tests = new_seeds_tests([(SPREAD, zeros), (CLOSE, zeros)])
     correlation = np.corrcoef(SPREAD.mean(axis=1), CLOSE.mean(axis=1))[0, 1]
     pooled = 2 / ((1 + correlation**2) / 2)
     excess = np.log([OF_SPREAD[0], OF_CLOSE[0]]).var(ddof=1) - scipy.special.polygamma(1, 1)
@@ -77,7 +77,7 @@ def test_configurations_lend_each_other_the_variance_of_seeds() -> None:
         whole = max(of_seed, own[1], of_seed + own[1] - own[2])
         freedom = min(pooled * whole / of_seed, 3)
         expected = 2 * scipy.stats.t.sf(values.mean() / math.sqrt(whole / 12), freedom)
-        assert test.new.p == pytest.approx(expected, rel=1e-6)
+        assert test.p == pytest.approx(expected, rel=1e-6)
 
 
 DIFFERENCES = st.integers(2, 5).flatmap(
@@ -97,42 +97,30 @@ def test_p_new_and_its_interval(drawn: list[list[list[int]]], random: Any) -> No
     queries, and which of two is called the reference, changes nothing."""
     values = np.array(drawn) / 20
     zeros = np.zeros_like(values[0])
-    tests = [*seeded_tests([(each, zeros) for each in values]), *(seeded_tests([(each, zeros)])[0] for each in values)]
+    tests = new_seeds_tests([(each, zeros) for each in values])
+    tests += [new_seeds_tests([(each, zeros)])[0] for each in values]
     seeds, queries = (random.sample(range(size), size) for size in zeros.shape)
     drawn_again = [each[seeds][:, queries] for each in values]
-    again = seeded_tests([(each, zeros) for each in drawn_again])
-    again += [seeded_tests([(zeros, each)])[0] for each in drawn_again]
-    for test, other in zip(tests, again, strict=True):
-        if math.isnan(test.new.p):
-            assert math.isnan(other.new.p)
+    again = new_seeds_tests([(each, zeros) for each in drawn_again])
+    again += [new_seeds_tests([(zeros, each)])[0] for each in drawn_again]
+    for place, (test, other) in enumerate(zip(tests, again, strict=True)):
+        if math.isnan(test.p):
+            assert math.isnan(other.p)
             continue
-        low, high = test.new.ci95
-        turned = (-high, -low) if other.difference * test.difference < 0 else (low, high)
-        assert other.new.p == pytest.approx(test.new.p) and other.new.ci95 == pytest.approx(turned, abs=1e-9)
-        if test.p_value != 2.0 ** (1 - len(queries)):  # that of equal means of the queries
-            assert test.new.p >= test.p_value * (1 - 1e-9)
-        if abs(test.new.p - 0.05) > 1e-6:
-            assert (low > 0 or high < 0) == (test.new.p < 0.05)
-
-
-@pytest.mark.parametrize("components", [Components(1e-4, 1e-3, 0.05), Components(0, 0, 0.05), Components(1e-3, 0, 0)])
-def test_what_is_detectable_is_detected_in_four_of_five(components: Components) -> None:
-    seeds, queries, found, repetitions = 6, 40, 0, 2000
-    by = detectable(components, seeds, queries)
-    rng = generator(0, "detectable")
-    for _ in range(repetitions):
-        drawn = math.sqrt(components.residual) * rng.normal(size=(seeds, queries))
-        drawn += math.sqrt(components.of_seed) * rng.normal(size=(seeds, 1))
-        drawn += math.sqrt(components.of_query) * rng.normal(size=queries)
-        found += p_new(by + drawn) <= 0.05
-    assert found / repetitions == pytest.approx(0.8, abs=0.06)
+        low, high = test.ci95
+        turned = (-high, -low) if place >= len(values) else (low, high)
+        assert other.p == pytest.approx(test.p) and other.ci95 == pytest.approx(turned, abs=1e-9)
+        of_these = these_seeds_test(values[place % len(values)], zeros).p
+        if of_these != 2.0 ** (1 - len(queries)):  # that of equal means of the queries
+            assert test.p >= of_these * (1 - 1e-9)
+        if abs(test.p - 0.05) > 1e-6:
+            assert (low > 0 or high < 0) == (test.p < 0.05)
 
 
 def test_one_seed_says_nothing_of_seeds_and_equal_values_nothing_at_all() -> None:
     values = series(1, 10)
-    assert math.isnan(seeded_tests([(values, values[:, ::-1])])[0].new.p)
-    same = seeded_tests([(series(2, 10), series(2, 10))])[0]
-    assert (same.p_value, same.new.p, same.difference) == (1, 1, 0)
+    assert math.isnan(new_seeds_tests([(values, values[:, ::-1])])[0].p)
+    assert new_seeds_tests([(series(2, 10), series(2, 10))])[0].p == these_seeds_test(values, values).p == 1
 
 
 def spiked(queries: int, rng: np.random.Generator) -> np.ndarray:
@@ -246,12 +234,12 @@ def test_a_difference_shows_only_with_and_without_the_seeds_that_collapsed() -> 
     sound = [0.6 if value < 0.5 else value for value in FELL]
     other = with_means([value + 0.001 for value in sound], number=2)
     plain = with_means(FELL, number=1)
-    found = seeded_tests([(other, plain)])[0]
+    [found] = new_seeds_tests([(other, plain)])
     keep = ~collapsed(np.array(FELL))
     both = (*crossed_tests([(other, plain)]), *crossed_tests([(other[keep], plain[keep])]))
-    assert found.new.p >= max(each.p for each in both)
-    assert found.new.ci95[0] < 0 < found.new.ci95[1] and found.difference == pytest.approx(0.0277)
-    clear = seeded_tests([(other + 0.3, plain)])[0].new
+    assert found.p >= max(each.p for each in both) and found.ci95[0] < 0 < found.ci95[1]
+    assert these_seeds_test(other, plain).difference == pytest.approx(0.0277)
+    [clear] = new_seeds_tests([(other + 0.3, plain)])
     assert clear.p < 0.001 and clear.ci95[0] > 0
     low, high = clear.ci95
     half = (high - low) / 2
@@ -268,7 +256,7 @@ def with_falls(arm: int, seeds: int, rate: float, number: int, lead: float = 0.0
 
 def shown(pairs: list[list[np.ndarray]]) -> float:
     """The fraction of pairs that differ significantly."""
-    return float(np.mean([seeded_tests([(one, other)])[0].new.p <= 0.05 for one, other in pairs]))
+    return float(np.mean([new_seeds_tests([(one, other)])[0].p <= 0.05 for one, other in pairs]))
 
 
 def test_more_seeds_make_a_training_that_never_fails_significantly_better_than_one_that_often_does() -> None:
@@ -284,22 +272,6 @@ def test_arms_with_equal_means_of_which_one_often_fails_err_as_without_a_guard()
         drawn = [with_falls(1, seeds, 0.17, number, lead=0.17 * 0.2) for number in range(200)]
         unguarded = float(np.mean([crossed_tests([(one, other)])[0].p <= 0.05 for one, other in drawn]))
         assert unguarded - 0.03 <= shown(drawn) <= unguarded < most
-
-
-@pytest.mark.parametrize(
-    ("means", "found"),
-    [
-        ([0.30, 0.31, 0.305, 0.44, 0.30], True),  # it fails in most seeds
-        ([0.30, 0.31, 0.305, 0.44, 0.45, 0.44], True),
-        ([0.43, 0.44, 0.435, 0.44, 0.445], False),
-        ([0.40, 0.42, 0.44, 0.46, 0.48], False),  # far apart, but without a gap
-        ([0.440, 0.4401, 0.460, 0.4601, 0.4602], False),  # two groups, which hardly differ
-        ([0.3, 0.3, 0.44], False),  # too few to tell
-    ],
-)
-def test_an_arm_that_fails_in_most_seeds_falls_into_two_groups(means: list[float], found: bool) -> None:
-    assert two_groups(np.array(means)) == two_groups(np.array(means[::-1])) == found
-    assert not (found and collapsed(np.array(means)).any()), "which names a minority"
 
 
 def test_untaught_trainings_are_below_the_untrained_ranker_or_far_below_all_other_trials() -> None:

@@ -11,7 +11,6 @@ import pytest
 from tests.support.data_folders import FORMS, trec_files, write_folder
 from tests.support.loading import load
 from trainables.core.errors import ConfigError, DataError
-from trainables.curriculum.difficulty_file import Table
 from trainables.curriculum.scoring import difficulty
 from trainables.data.columns import RankingData
 from tune_cl.cli import main
@@ -42,12 +41,6 @@ def test_each_candidate_and_each_pair_can_have_its_own(data: RankingData, tmp_pa
     assert sorted(values(data, tmp_path / "f", BOTH + rest, pairwise=False, negatives="all")) == [0.5, 1, 2, 3, 4, 5]
     pairs = "train-a\td1 d2\t7\ntrain-a\td2 d1\t9\n"
     assert sorted(values(data, tmp_path / "f", BOTH + pairs, negatives="all")) == [0.5, 0.5, 3, 7]
-
-
-def test_keys_beyond_the_last_one_have_no_value() -> None:
-    table = Table(np.array([2, 5], np.uint64), np.array([0.2, 0.5]))
-    asked = np.array([1, 2, 3, 5, 9], np.uint64)
-    np.testing.assert_array_equal(table.values(asked), [np.nan, 0.2, np.nan, 0.5, np.nan])
 
 
 def test_pairs_name_texts(tmp_path: Path) -> None:

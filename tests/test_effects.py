@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import t
 
 from tune_cl.results import Effects
-from tune_cl.verdict.estimates import SeedNoise, effects_of, probability_of_gain, smallest_found
+from tune_cl.verdict.estimates import SeedNoise, effects_of
 
 RNG = np.random.default_rng(5)
 NOISE = RNG.normal(size=(40, 3))
@@ -143,14 +143,6 @@ def test_a_harmful_tail_promises_no_gain() -> None:
         assert made.most <= differences.mean(axis=1).max()
         errors.append(made.best.gain - true[int(made.best.trial_id[1:])])
     assert abs(np.mean(errors)) < 0.003
-
-
-def test_the_probability_of_a_gain() -> None:
-    nothing, one = np.zeros(12), np.array([*[0.0] * 11, 0.08])
-    assert probability_of_gain(nothing, 0.01, 0.02) == 0
-    assert probability_of_gain(one, 0.01, 0.02) > 0.99 > 0.9 > probability_of_gain(one, 0.04, 0.02)
-    assert probability_of_gain(-one, 0.01, 0.02) < 0.01, "harm is no gain"
-    assert smallest_found(0.01, seeds=20) == smallest_found(0.01) / 2
 
 
 @pytest.mark.parametrize(("gain", "is_said"), [(0.0, True), (0.05, False)])

@@ -103,20 +103,6 @@ def test_later_runs_are_compared_with_the_first(files: dict[str, str]) -> None:
     assert json.loads(json.dumps(document, allow_nan=False)) == document
 
 
-@pytest.mark.parametrize(("correction", "times"), [("none", 1), ("bonferroni", 2), ("holm", 2)])
-def test_the_correction_is_the_one_asked_for_over_the_runs_of_each_metric(
-    correction: str, times: int, files: dict[str, str]
-) -> None:
-    """One of two runs is worse, the other the same: the worse one has the smaller p."""
-    test = evaluate(
-        files["qrels"], [files["a"], files["b"], files["c"]], list(METRICS), correction=correction
-    ).model_dump()
-    worse = test["runs"][1]["vs_first"]["map"]
-    assert worse["p_adjusted"] == pytest.approx(times * worse["p"]) and 0 < worse["p"] < 0.5
-    alone = evaluate(files["qrels"], [files["a"], files["b"]], list(METRICS), correction=correction).model_dump()
-    assert all(test["p_adjusted"] == test["p"] for test in alone["runs"][1]["vs_first"].values())
-
-
 def test_known_values_of_every_family() -> None:
     """Relevant d1 (grade 2) and d3 (grade 1), ranked d2, d1, d4, d3."""
     run = {"q": {"d2": 4.0, "d1": 3.0, "d4": 2.0, "d3": 1.0}}
@@ -195,19 +181,13 @@ def test_render_shows_means_and_comparisons(files: dict[str, str]) -> None:
     found = evaluate(files["qrels"], [files["a"], files["b"]], ["map", "p@1"])
     text = evaluate_text(found)
     assert all(word in text for word in ("0.8000", "-0.2000", f"{files['b']} against {files['a']}"))
-    for p, shown in ((0.00009, "<0.0001"), (0.0001, "0.0001"), (0.05, "0.0500"), (1.0, "1.0000")):
-        first, second = found.runs
-        tests = {"map": (second.vs_first or {})["map"].model_copy(update={"p": p, "p_adjusted": p})}
-        text = evaluate_text(found.model_copy(update={"runs": (first, second.model_copy(update={"vs_first": tests}))}))
-        [row] = [line.split() for line in text.splitlines() if line.startswith("map")]
-        assert row[-2:] == [shown, shown]
 
 
 def test_every_wrong_option_is_told_at_once(files: dict[str, str]) -> None:
     with pytest.raises(ConfigError) as error:
-        evaluate(files["qrels"], [files["a"]], ["mapp", "p@0"], relevance_level=0, correction="holmes")
+        evaluate(files["qrels"], [files["a"]], ["mapp", "p@0"], relevance_level=0)
     places = [problem.location for problem in error.value.problems]
-    assert places == ["--metrics", "--metrics", "correction", "--relevance-level"]
+    assert places == ["--metrics", "--metrics", "--relevance-level"]
 
 
 def test_the_problems_of_all_files_are_told_at_once(files: dict[str, str]) -> None:

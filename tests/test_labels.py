@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from tests.support.letor_data import letor_data
 from tests.support.pair_data import pair_folder
 from tests.support.trec_folder import write_trec_folder
 from trainables.core.errors import ConfigError, DataError
-from trainables.curriculum.weighting import given_away
 from trainables.data import load_data
 from trainables.data.columns import Split
 from trainables.data.labels import bm25_scores, with_training_labels
@@ -124,18 +122,6 @@ def test_the_run_does_not_tell_which_positives_are_random_documents(seed: int, u
             assert (after.rank[kept] < after.rank[row]).sum() == (scores[kept] > scores[row]).sum()
 
 
-def test_what_a_weighting_gives_away_is_the_area_under_the_curve() -> None:
-    """Of three positives the wrong one has rank 2; the right ones have ranks 1 and 3."""
-    clean = tiny_data(queries={"train": 3, "dev": 1, "test": 1}, candidates=4, turns=1).splits["train"]
-    clean.grade[:], clean.grade[[0, 4, 8]] = 0, 1
-    noisy = replace(clean, grade=clean.grade.copy(), rank=clean.rank.copy())
-    noisy.grade[[8, 9]] = 0, 1
-    noisy.rank[[0, 4, 9]] = 1, 3, 2
-    assert given_away(noisy, clean, 1)["reciprocal_rank"] == 0.5
-    noisy.rank[4] = 1
-    assert given_away(noisy, clean, 1)["reciprocal_rank"] == 1 and given_away(clean, clean, 1) == {}
-
-
 def test_a_query_without_a_wrong_candidate_keeps_its_labels() -> None:
     data = tiny_data(queries={"train": 4, "dev": 2, "test": 2}, candidates=3, turns=1)
     train = data.splits["train"]
@@ -171,8 +157,6 @@ def test_the_commands_train_on_noisy_labels_and_say_so(tmp_path: Path, capfd: py
         assert main(["data", str(folder), *options]) == 0
         documents.append(json.loads(capfd.readouterr().out))
     assert documents[0]["digest"] != documents[1]["digest"]
-    assert documents[0]["given_away"].keys() == {"reciprocal_rank", "normalized_score", "kde"}
-    assert documents[1]["given_away"] is None
     assert any(note.startswith("label noise: ") for note in documents[0]["notes"])
     small = ["--set", "training.max_iterations=1", "--set", "training.batches_per_iteration=2", "--json"]
     sizes = ["--ranker", "knrm", "--set", "ranker.vector_size=8", "--output", str(tmp_path / "out")]

@@ -20,7 +20,7 @@ from trainables.training.conclusion import Conclusion
 from trainables.training.objective import FunctionFailed, ObjectiveTraining, PreparedObjective
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import build, from_yaml, to_yaml
-from tune_cl.verdict.trainings import is_trained, result_of, values_by_query
+from tune_cl.verdict.trainings import ended_result, values_by_query
 
 KEYS = {"ranker.name": "train", "metric": "mrr", "parameters.lr": 0.5, "training.max_iterations": 4}
 SPACE = {"parameters": {"lr": {"loguniform": [0.05, 1]}}, "metric": "mrr", "curriculum": {"pacing": "root"}}
@@ -190,9 +190,9 @@ def test_dev_needs_no_checkpoint(by_query: bool, tmp_path: Path) -> None:
             trial.report({"mrr": values if by_query else sum(values.values()) / 2})
 
     Conclusion(str(tmp_path), "dev").write(finished(training_of(without)))
-    result = result_of(tmp_path, "dev")
+    result = ended_result(tmp_path, "dev")
     assert result and (result["metrics"], result["dev"]) == ({"mrr": 0.75}, 0.75)
-    assert not is_trained(tmp_path), "another split needs a training with checkpoints"
+    assert not (tmp_path / "training.json").exists(), "another split needs a training with checkpoints"
     if by_query:
         assert values_by_query(tmp_path, "dev", "mrr") == reported[1]
     else:

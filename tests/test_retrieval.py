@@ -15,7 +15,9 @@ from tests.support.trec_folder import write_trec_folder
 from trainables.data import load_data
 from trainables.data.columns import RankingData, Split
 from trainables.data.settings import DataConfig
-from trainables.evaluation.metrics import Evaluator
+from trainables.evaluation.measures import qrels_of, run_of
+from trainables.evaluation.metrics import Evaluator, parse_measures
+from trainables.evaluation.reported import reported_values
 from trainables.rankers.ranker import DualEncoder
 from trainables.training import checkpoint, scoring
 from trainables.training.trainer import Training
@@ -85,7 +87,11 @@ def test_dev_and_test_judge_what_is_retrieved(data: RankingData, tmp_path: Path)
     training.iterate()
     for name in ("dev", "test"):
         whole = everything(data.splits[name], data)
-        values = Evaluator(whole, data.document_ids, depth=20)(training.score(whole), METRICS)
+        scores = training.score(whole)
+        twentieth = -np.sort(-scores.reshape(len(whole), -1), axis=1)[:, 19]
+        run = run_of(whole, data.document_ids, np.where(scores >= twentieth[whole.owner], scores, -np.inf))
+        first = {query: {name: score for name, score in row.items() if score > -np.inf} for query, row in run.items()}
+        values = reported_values(qrels_of(whole, data.document_ids), first, parse_measures(METRICS))
         view, scores = training.ranked(name)
         got = Evaluator(view.splits[name], data.document_ids)(scores, METRICS)
         for metric in METRICS:

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from benchmarks.power import Noise, draw, error_over_looks, estimate, found
 from tests.support.confirm_documents import made_verdict, opponent, rich_verdict
 from trainables.core.randomness import generator
-from trainables.evaluation.crossed import UNKNOWN, SeededTest, crossed_tests
-from trainables.evaluation.significance import adjust
+from trainables.evaluation.crossed import UNKNOWN, crossed_tests
+from trainables.evaluation.significance import holm
 from tune_cl.results import Collapse, FixedSeeds, Look, Role, Verdict
 from tune_cl.verdict.power import design_of
-from tune_cl.verdict.sentences import badge, markdown, notes
+from tune_cl.verdict.sentences import badge, notes
 from tune_cl.verdict.test import (
     Duel,
     Outcome,
@@ -39,7 +39,7 @@ def made_with(**tests: tuple[float, float]) -> list[Outcome]:
     """By role: a difference and its p."""
     roles: Any = tests
     return [
-        Outcome(Duel("a", role, (role,)), SeededTest(difference, p, UNKNOWN), p, (0.0, 0.0), p)
+        Outcome(Duel("a", role, (role,)), UNKNOWN, difference, p, (0.0, 0.0), p)
         for role, (difference, p) in roles.items()
     ]
 
@@ -102,11 +102,11 @@ def values_of(*levels: float, seeds: int = 4, queries: int = 60) -> dict[str, np
 def test_p_is_corrected_by_holm_over_curricula_not_over_opponents() -> None:
     values = values_of(0.5, 0.56, 0.53, 0.58)
     duels = [Duel(str(one), "0", ("champion",)) for one in (1, 2, 3)]
-    alone = [seeded.test.new.p for of in outcomes(values, duels).values() for seeded in of]
+    alone = [one.test.p for of in outcomes(values, duels).values() for one in of]
     together = [one.p for of in outcomes(values, duels).values() for one in of]
-    assert together == pytest.approx(adjust(alone, "holm"))
+    assert together == pytest.approx(holm(np.array(alone)))
     twin = [Duel("1", "0", ("champion",)), Duel("1", "2", ("twin",))]
-    assert [one.p for one in outcomes(values, twin)["1"]] == [one.test.new.p for one in outcomes(values, twin)["1"]]
+    assert [one.p for one in outcomes(values, twin)["1"]] == [one.test.p for one in outcomes(values, twin)["1"]]
     assert all(math.isnan(one.p) for one in outcomes({name: v[:1] for name, v in values.items()}, twin)["1"])
 
 
@@ -137,20 +137,9 @@ def test_compare_is_the_test_of_values_from_anywhere() -> None:
     assert both.verdict == NOTHING and both.opponents[0].roles == ("twin",)
     [paired] = compare(own, {"champion": champion}, paired=True)
     assert paired.opponents[0].p != alone.opponents[0].p and paired.fixed_seeds == alone.fixed_seeds
-    for wrong, message in (({}, "no opponent"), ({"twin": twin[:, :4]}, "twin"), ({"other": twin}, "not a role")):
+    for wrong, message in (({}, "one or more"), ({"twin": twin[:, :4]}, "twin"), ({"other": twin}, "champion, twin")):
         with pytest.raises(ValueError, match=message):
             compare(own, wrong)
-
-
-def test_values_of_a_frame_keep_its_order() -> None:
-    import pandas as pd
-
-    rows = [(label, seed, query) for label in "ba" for seed in (3, 1) for query in ("q9", "q1")]
-    frame = pd.DataFrame(rows, columns=["label", "seed", "query"]).assign(value=range(8))
-    assert {label: one.tolist() for label, one in values_by_label(frame).items()} == {
-        "b": [[0, 1], [2, 3]],
-        "a": [[4, 5], [6, 7]],
-    }
 
 
 # -- by simulation -------------------------------------------------------------------------------------------------
@@ -168,12 +157,10 @@ def test_a_verdict_says_how_likely_it_was_to_find_a_gain() -> None:
     assert said == pytest.approx(shown, abs=0.1) and 0.02 < detectable < 0.06
     values = values_of(0.5, 0.5, seeds=6)
     [one] = outcomes(values, [Duel("0", "1", ("champion",))])["0"]
-    design = design_of([one.test.new], 60, 0.05)
+    design = design_of([one.test], 60, 0.05)
     assert design
     by = design.detectable(6)
     assert design.power(6, by) == pytest.approx(0.8, abs=0.001)
-    needed = design.seeds_needed([by])
-    assert needed and abs(needed - 6) <= 1 and design.seeds_needed([-by]) is design.seeds_needed([1e-5]) is None
     assert design_of([UNKNOWN], 60, 0.05) is None
 
 
@@ -192,28 +179,24 @@ def test_no_sentence_claims_more_than_its_test() -> None:
         "No difference shown: 'root n=2' is 0.0040 MAP below its own settings without the curriculum"
     )
     assert "may explain the gain" in said and "gain is that of" not in said
-    for part in ("loss=cross_entropy", "in 40 % of cases", "would need 12 seeds", "test 2", "Note: a note.",
-                 "Over these 3 seeds alone it is worse", "Leaving out the pairs"):  # fmt: skip
+    for part in ("loss=cross_entropy", "in 40 % of cases", "test 2", "Note: a note.",
+                 "Over these 3 seeds alone: worse", "Leaving out the pairs"):  # fmt: skip
         assert part in said, part
-    equal = made_verdict(opponent("champion", difference=0.0, p=1.0, ci95=(0.0, 0.0)), verdict=NOTHING)
-    assert "does not show that they are equal" not in str(equal) and "no test can be made" in equal.headline
 
 
 @pytest.mark.parametrize("verdict", ["better", "worse", NOTHING])
 def test_badge_headline_and_table_agree(verdict: Any) -> None:
     made = made_verdict(opponent("champion"), opponent("twin"), verdict=verdict)
     begins = {"better": "Better", "worse": "Worse", NOTHING: "No difference shown"}[verdict]
-    assert made.headline.startswith(begins) and made.headline in markdown(made)
+    assert made.headline.startswith(begins) and str(made).startswith(made.headline)
     assert badge(made) == f"The curriculum: {verdict}"
     assert made.table["roles"].tolist() == ["curriculum", "champion", "twin"]
 
 
-@pytest.mark.parametrize(("falls", "said"), [(1, "with and without these seeds"), (3, "3 of 3 of 'root n=2'")])
-def test_trainings_that_collapse_are_named_first(falls: int, said: str) -> None:
-    collapses = tuple(Collapse(label="root n=2", seed=seed, value=0.1) for seed in range(1, falls + 1))
+def test_trainings_that_collapse_are_named_first() -> None:
+    collapses = tuple(Collapse(label="root n=2", seed=seed, value=0.1) for seed in (1, 2))
     made = made_verdict(collapses=collapses, verdict=NOTHING)
-    assert said in notes(made, (), ())[0]
-    assert ("too few seeds" in made.headline) == (falls == 1)
+    assert "'root n=2' with seed 2 (0.1000 on test)" in notes(made, ())[0]
 
 
 def test_a_verdict_on_dev_or_of_one_seed_says_so() -> None:
@@ -221,11 +204,12 @@ def test_a_verdict_on_dev_or_of_one_seed_says_so() -> None:
     fixed = FixedSeeds(verdict="better", ci95=(0.0, 0.1), p=0.01)
     one = opponent("champion", p=None, values=(0.5,), sd=None)
     made: Verdict = made_verdict(one, verdict=NOTHING, fixed_seeds=fixed, seeds=(1,), look=Look(), curriculum=one)
-    assert "one seed says nothing" in made.headline and "Over these 1 seed alone it is better" in str(made)
+    assert "no interval" in made.headline and "Over these 1 seed alone: better" in str(made)
 
 
 def test_near_duplicate_queries_are_tested_as_one() -> None:
-    rows = [("a", seed, f"q{query}", query // 2, 0.1 * query + seed) for seed in (1, 2) for query in range(6)]
+    rows = [("a", seed, f"q{query}", query // 2, 0.1 * query + seed) for seed in (2, 1) for query in range(6)]
     frame = pd.DataFrame(rows, columns=["label", "seed", "query", "cluster", "value"])
+    assert values_by_label(frame)["a"][0].tolist() == pytest.approx([2.0, 2.1, 2.2, 2.3, 2.4, 2.5]), "in its order"
     values = values_by_cluster(frame)["a"]
-    assert values.shape == (2, 3) and values.mean(axis=1) == pytest.approx([1.25, 2.25])
+    assert values.shape == (2, 3) and values.mean(axis=1) == pytest.approx([2.25, 1.25])

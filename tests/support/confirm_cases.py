@@ -20,7 +20,6 @@ from trainables.data import load_data
 from trainables.ranker_trainable import RankerTrainable
 from trainables.training.conclusion import Conclusion
 from trainables.training.prepared import prepared_key
-from tune_cl import run_trainings
 from tune_cl.experiment.experiment import Experiment, base_ranker
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Journal, read_events
@@ -202,8 +201,8 @@ def local_trainer() -> Iterator[type[LocalTrainer]]:
         yield
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_trainings, "run_trials", LocalTrainer.run_trials)
-        patch.setattr(run_trainings, "ray_session", no_ray)
+        patch.setattr(retraining, "run_trials", LocalTrainer.run_trials)
+        patch.setattr(retraining, "ray_session", no_ray)
         patch.setattr(retraining, "MlflowWriter", NoWriter)
         for name, value in (("fails", {}), ("left", 1000), ("trained", [])):
             patch.setattr(LocalTrainer, name, value)

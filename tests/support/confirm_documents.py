@@ -41,7 +41,6 @@ def made_verdict(*opponents: Opponent, **other: Any) -> Verdict:
         "fixed_seeds": fixed,
         "filter_against_plain": None,
         "detectable": 0.03,
-        "seeds_needed": None,
         "power": 0.4,
         "look": Look(),
         "data": "toy data",
@@ -69,7 +68,6 @@ def rich_verdict() -> Verdict:
         fixed_seeds=FixedSeeds(verdict="worse", ci95=(-0.02, -0.001), p=0.01),
         filter_against_plain=left,
         selection=(chosen,),
-        seeds_needed=12,
         look=Look(number=2, level=0.0063),
         notes=("a note",),
     )

@@ -120,11 +120,10 @@ def qrels_of(split: Split, document_ids: TextColumn) -> Qrels:
     return qrels
 
 
-def run_of(split: Split, document_ids: TextColumn, scores: np.ndarray, rows: np.ndarray | None = None) -> Run:
-    """Scores of a split's candidates, [C], as float32, which is what trec_eval compares. `rows`: those that count."""
-    rows = np.arange(len(split.document)) if rows is None else rows
+def run_of(split: Split, document_ids: TextColumn, scores: np.ndarray) -> Run:
+    """Scores of a split's candidates, [C], as float32, which is what trec_eval compares."""
     run: dict[str, dict[str, float]] = {}
-    columns = split.owner[rows].tolist(), split.document[rows].tolist(), np.asarray(scores, np.float32)[rows].tolist()
+    columns = split.owner.tolist(), split.document.tolist(), np.asarray(scores, np.float32).tolist()
     for query, document, score in zip(*columns, strict=True):
         run.setdefault(str(query), {})[document_ids[document]] = score
     return run

@@ -307,8 +307,8 @@ def dev_key(metric: str) -> str:
 class Evaluator:
     """Metrics of any scores for the candidates of one split.
 
-    `relevance_level`: lowest grade, at least 1, that binary measures count as relevant; ndcg uses the grades. `depth`:
-    the last rank that counts as retrieved; None: all do. `metric`: one that is computed beside METRICS.
+    `relevance_level`: lowest grade, at least 1, that binary measures count as relevant; ndcg uses the grades.
+    `metric`: one that is computed beside METRICS.
     """
 
     def __init__(
@@ -316,7 +316,6 @@ class Evaluator:
         split: Split,
         document_ids: TextColumn,
         relevance_level: int = 1,
-        depth: int | None = None,
         metric: str | None = None,
     ) -> None:
         if relevance_level < 1:
@@ -324,7 +323,6 @@ class Evaluator:
         self.relevance_level = relevance_level
         self.metrics: tuple[str, ...] = tuple(dict.fromkeys([*METRICS, *([metric] if metric else [])]))
         self.order = TrecOrder(split, document_ids)
-        self._retrieved = slice(None) if depth is None else np.flatnonzero(self.order.rank <= depth)
         self._split, self._grade, self._ids = split, split.grade, document_ids
         self._judged = Judgments.of(split.judged_grade, split.judged_offsets, relevance_level)
 
@@ -335,12 +333,11 @@ class Evaluator:
         Raises ConfigError for an unknown metric, WorkFailed for scores that are not finite.
         """
         parsed = parse_measures(self.metrics if metrics is None else metrics)
-        order, rows = self.order, self._retrieved
-        best = order(scores)[rows]
-        ranking = Ranking(self._judged, order.owner[rows], order.rank[rows], self._grade[best], self.relevance_level)
+        best = self.order(scores)
+        ranking = Ranking(self._judged, self.order.owner, self.order.rank, self._grade[best], self.relevance_level)
         values = {name: metric(ranking) for name, metric in parsed.items() if isinstance(metric, Metric)}
         if others := {name: measure for name, measure in parsed.items() if isinstance(measure, IrMeasure)}:
-            run = run_of(self._split, self._ids, scores, best)
+            run = run_of(self._split, self._ids, scores)
             values |= values_of_ir_measures(others, self._qrels, run, self.relevance_level)
         return {name: values[name] for name in parsed}
 
