@@ -189,16 +189,6 @@ def test_trees_behind_a_stage_that_could_split_no_further_are_scored(tmp_path: P
 # -- subsets ---------------------------------------------------------------------------------------------------------
 
 
-def test_relevant_count_keeps_the_queries_with_most(data: RankingData) -> None:
-    split = data.splits["train"]
-    rows = stages(tree_run(subset="relevant_count", switch=4, subset_share=0.25), data, split)[0].rows
-    counts = np.array([(split.grade[a:b] >= 1).sum() for a, b in zip(split.offsets, split.offsets[1:], strict=False)])
-    kept = np.unique(split.owner[rows])
-    assert len(kept) == 10
-    assert counts[kept].min() >= np.delete(counts, kept).max()
-    np.testing.assert_array_equal(rows, np.flatnonzero(np.isin(split.owner, kept)))
-
-
 @pytest.mark.parametrize(("share", "count"), [(0.25, 3), (0.01, 1), (1.0, 10)])
 def test_a_share_that_is_no_whole_number_of_queries_is_rounded_up(share: float, count: int) -> None:
     kept = best_queries(split_of(*[[1.0]] * 10), np.arange(10.0), share)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -48,21 +46,6 @@ def require_latex(texts: dict[str, str]) -> None:
     keys = set(re.findall(r"^@\w+\{(\w+),$", texts["references.bib"], re.MULTILINE))
     cited = {key for found in re.findall(r"\\cite\{([\w,]+)\}", texts["methods.tex"]) for key in found.split(",")}
     assert cited == keys and "tune_cl" in keys
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs LaTeX")
-def test_text_and_table_compile_and_fit_the_page(tmp_path: Path) -> None:
-    case = Case(tmp_path)
-    case.add([0.4], "baseline")
-    case.confirm(label="pacing=linear scoring=context_words lr=0.01")
-    write_paper(case.write(), tmp_path / "paper")
-    body = r"\input{paper/methods}\input{paper/table}\par\noindent\includegraphics[width=\linewidth]{paper/figure}"
-    head = r"\documentclass{article}\usepackage{booktabs,graphicx}\begin{document}"
-    (tmp_path / "main.tex").write_text(head + body + r"\end{document}")
-    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "main"]
-    log = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
-    assert all(float(width) < 30 for width in re.findall(r"Overfull .hbox \(([\d.]+)pt", log)), log
 
 
 def test_a_confirmed_search_is_written_with_its_verdict_s_numbers(

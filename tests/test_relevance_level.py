@@ -13,25 +13,20 @@ import torch
 
 from tests.support.builders import tiny_data
 from tests.support.confirm_cases import confirm_run
-from tests.support.letor_data import letor_data
 from tests.support.scored_data import make_data, scored_of, split_of
 from tests.support.training_runs import make_run, start
 from tests.support.trec_folder import write_trec_folder
-from tests.support.tree_training import prepared_of, tree_run
 from trainables.config.keys import TrainingConfig
 from trainables.curriculum.scoring import CODE, SCORINGS
 from trainables.curriculum.subset import SUBSETS, Labelled
 from trainables.data.columns import RankingData
 from trainables.evaluation.metrics import Evaluator
-from trainables.evaluation.trec_files import read_per_query
-from trainables.extras.trees import TreeTraining
 from trainables.training import losses
 from trainables.training import trainer as training
 from trainables.training.checkpoint import read_json
-from trainables.training.prepared import prepare, prepared_key
+from trainables.training.prepared import prepare
 from tune_cl.api.evaluate import evaluate
 from tune_cl.cli import DONE, main
-from tune_cl.inputs import RankerArtifacts as Artifacts
 
 LEVEL_2 = {"relevance_level": 2}
 
@@ -70,23 +65,6 @@ def test_a_training_is_judged_by_the_level_on_dev_and_on_test(graded: RankingDat
     assert done.best_value == pytest.approx(at[1]) and at[0] != pytest.approx(at[1])
     found = training.test_metrics(done.run, done.prepared, graded.splits["dev"], done.best_scores)
     assert found["map"] == pytest.approx(at[1])
-
-
-def test_trees_are_judged_by_the_level() -> None:
-    data = letor_data()
-    trees = TreeTraining(level_2(tree_run(1)).model_copy(update={"metric": "map"}), prepared_of(data))
-    dev = trees.iterate()["dev_map"]
-    assert dev == mean_at(2, data, trees.score(data.splits["dev"])) != mean_at(1, data, trees.best_scores)
-
-
-def test_the_values_that_a_trial_leaves_are_of_the_level(graded: RankingData, tmp_path: Path) -> None:
-    run = make_run(evaluation=LEVEL_2)
-    done = start(run, graded)
-    done.iterate()
-    done.save(tmp_path)
-    folder = Artifacts(tmp_path / "artifacts", {prepared_key(run): done.prepared})("t0001", tmp_path, run)
-    values = list(read_per_query(folder / "dev.per_query.tsv", "map").values())
-    assert np.mean(values) == pytest.approx(done.best_value)
 
 
 def test_a_confirmation_judges_by_the_level(folder: Path, tmp_path: Path) -> None:
@@ -145,11 +123,6 @@ def test_scorings_by_a_model_take_relevance_from_the_level(reference: str, kept:
     logits = np.log(np.array([0.6, 0.8, 0.1]) / np.array([0.4, 0.2, 0.9])).astype(np.float32)
     scored = scored_of(made, reference=reference, teacher=lambda: logits, relevance_level=2)
     assert SCORINGS["model_loss"](scored)[0] == pytest.approx(-np.log(kept).mean())
-
-
-def test_the_code_s_two_candidates_follow_the_level() -> None:
-    made = make_data([["a"]], [[("x", 1), ("y", 2), ("z", 0)]])
-    assert scored_of(made, reference=CODE, relevance_level=2).groups.rows.tolist() == [0, 1]
 
 
 @pytest.mark.parametrize(("level", "kept"), [(1, [0, 1]), (2, [2, 3])])

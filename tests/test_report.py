@@ -141,13 +141,9 @@ def test_the_best_trial_stands_beside_the_default_with_the_keys_that_differ() ->
     [
         (result(0.5, 0.4), "The best curriculum was 0.1000 x above plain training as given on dev."),
         (result(0.4, 0.45), "No curriculum beat plain training as given on dev: the best, t0001, was 0.0500 x below."),
-        (result(0.45, 0.45), "the best, t0001, was equal in x to four digits."),
         (result(0.5, 0.4, tuned=0.45), "Tuning plain training (2 trials over lr) gained 0.0500 x on dev. "
          "The best curriculum was 0.0500 x above tuned plain training on dev."),
-        (result(0.44, 0.4, tuned=0.45), "No curriculum beat tuned plain training"),
-        (result(0.5, 0.4, tuned=0.4), "found nothing better than its default"),
         (result(0.5, 0.4, tuned=0.45), "4 trials, 2 plain and 2 with a curriculum (1 stopped early, 0 failed)"),
-        (result(0.5, 0.4), "Plain training was not tuned"),
         (result(0.4, 0.45, best_curriculum=None), "No trial but plain training as given gave a dev value"),
         (result(0.5, 0.4, best_plain=None, default=None), "There is no dev value of plain training as given"),
         (result(0.5, 0.4, tuned=0.45, plain="margin=1"), "The best other trial was 0.0500 x above tuned margin=1"),

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.power import Noise, draw, error_over_looks, estimate, found
+from benchmarks.power import Noise, draw, error_over_looks, found
 from tests.support.confirm_documents import made_verdict, opponent, rich_verdict
 from trainables.core.randomness import generator
 from trainables.evaluation.crossed import UNKNOWN, crossed_tests
@@ -162,12 +162,6 @@ def test_a_verdict_says_how_likely_it_was_to_find_a_gain() -> None:
     by = design.detectable(6)
     assert design.power(6, by) == pytest.approx(0.8, abs=0.001)
     assert design_of([UNKNOWN], 60, 0.05) is None
-
-
-def test_noise_is_estimated_from_values_that_have_it() -> None:
-    noise = Noise(0.05, 0.03, 0.1)
-    first, second = (draw(noise, (60, 2000), generator(number, "estimate")) for number in range(2))
-    assert vars(estimate(first, second)) == pytest.approx(vars(noise), rel=0.2)
 
 
 # -- in words ------------------------------------------------------------------------------------------------------
