@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,12 @@ import numpy as np
 
 from trainables.core.errors import DataError, Problem
 from trainables.core.files import MOST_TEXT, opened, write_text
-from trainables.data.cells import Wrong, score_in, usable_id, whole_number
+from trainables.data.cells import usable_id
 from trainables.data.columns import MAX_GRADE, RankingData, Split
 from trainables.data.files import beginning, json_wrong, parsed_json, unreadable, whole_text
 from trainables.evaluation.metrics import TrecOrder
+
+Table = dict[str, dict[str, Any]]  # query -> document -> grade or score
 
 
 def read_run(path: str | Path) -> dict[str, dict[str, float]]:
@@ -24,7 +27,7 @@ def read_run(path: str | Path) -> dict[str, dict[str, float]]:
 
     Raises DataError: columns, score not a finite float32, repeated query and document, not UTF-8.
     """
-    return _by_query(Path(path), "score")
+    return _read(Path(path), "score")
 
 
 def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
@@ -33,10 +36,10 @@ def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
 
     Raises DataError: columns, grade not an int16, repeated query and document, not UTF-8.
     """
-    return _by_query(Path(path), "label")
+    return _read(Path(path), "label")
 
 
-def _by_query(path: Path, value: str) -> dict[str, dict[str, Any]]:
+def _read(path: Path, value: str) -> Table:
     if not path.exists():
         raise DataError(unreadable(path, FileNotFoundError()))
     from trainables.data.judgments import judged, ranked
@@ -62,28 +65,51 @@ def _by_query(path: Path, value: str) -> dict[str, dict[str, Any]]:
     }
 
 
-def _of_json(path: Path, value: str) -> dict[str, dict[str, Any]]:
+def _of_json(path: Path, column: str) -> Table:
     """The same of a file of JSON, {query: {document: value}}, as pytrec_eval and ranx have it."""
-    right = "an object {QUERY: {DOCUMENT: VALUE}}"
-    value_of = grade_given if value == "label" else score_in
     try:
         whole = parsed_json(whole_text(path))
-        return {query: {document: value_of(value, cell) for document, cell in values.items()}
-                for query, values in whole.items()}  # fmt: skip
-    except Wrong as wrong:
-        raise DataError(Problem(f"{path}:1", *wrong.args)) from None
     except ValueError as error:
-        wrong = json_wrong(error)
-        raise DataError(Problem(f"{path}:1", wrong, right)) from None
-    except AttributeError:
-        raise DataError(Problem(f"{path}:1", "JSON of another form", right)) from None
+        raise DataError(Problem(f"{path}:1", json_wrong(error), "{QUERY: {DOCUMENT: VALUE}}")) from None
+    return by_query(rows_of_mapping(whole, str(path)), str(path), column)
 
 
-def grade_given(name: str, value: Any) -> int:
-    """The grade in a file of judgments, which may be negative. Raises Wrong for what is no whole number."""
-    grade = None if isinstance(value, bool) else whole_number(str(value))
-    if grade is None or not abs(grade) <= MAX_GRADE:
-        raise Wrong(f"grade '{value}'", f"write a whole number up to {MAX_GRADE}")
+def rows_of_mapping(table: Mapping[Any, Any], name: str) -> Iterator[tuple[str, str, Any]]:
+    """Query, document and value of each entry of {query: {document: value}}. Raises DataError for another form."""
+    for query, documents in table.items():
+        if not isinstance(documents, Mapping):
+            raise DataError(Problem(name, f"query '{query}' has no documents", "{query: {document: value}}"))
+        for document, value in documents.items():
+            yield str(query), str(document), value
+
+
+def by_query(rows: Iterable[tuple[str, str, Any]], name: str, column: str) -> Table:
+    """{query: {document: value}} of rows, a grade each (`label`) or a score (`score`). Raises DataError naming query
+    and document of each value that is none."""
+    value_of, right = (_grade, "a grade") if column == "label" else (_score, "a finite score")
+    table: Table = {}
+    problems = []
+    for query, document, value in rows:
+        row = table.setdefault(query, {})
+        try:
+            row[document] = value_of(value)
+        except (TypeError, ValueError):
+            where = f"query '{query}', document '{document}'"
+            problems.append(Problem(name, f"{where}: {value!r} is not {right}", f"give it {right}, or leave it out"))
+    if problems:
+        raise DataError(problems)
+    return table
+
+
+def _score(value: Any) -> float:
+    if not math.isfinite(score := float(value)):
+        raise ValueError
+    return score
+
+
+def _grade(value: Any) -> int:
+    if (grade := int(value)) != float(value) or abs(grade) > MAX_GRADE:
+        raise ValueError
     return grade
 
 

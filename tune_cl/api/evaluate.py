@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,12 +16,11 @@ from trainables.evaluation.measures import IrMeasure, Qrels, Run
 from trainables.evaluation.metrics import ACCURACY, METRICS, Metric, parse_measures
 from trainables.evaluation.reported import reported_values
 from trainables.evaluation.significance import holm, paired_t_test
-from trainables.evaluation.trec_files import read_qrels, read_run
+from trainables.evaluation.trec_files import Table, by_query, read_qrels, read_run, rows_of_mapping
 from tune_cl.results import Result
 
 USUAL = tuple(name for name in METRICS if name != ACCURACY)  # of rankings accuracy is p@1
 COLUMNS = (("qid", "query_id", "query-id"), ("docno", "doc_id", "corpus-id"), ("score", "label", "relevance"))
-Table = dict[str, dict[str, Any]]  # query -> document -> grade or score
 
 
 class PairedTest(Result):
@@ -145,12 +143,12 @@ def read_all(qrels: Any, runs: Any) -> tuple[str, Qrels, dict[str, Run]]:
     judged: Table = {}
     read: dict[str, Run] = {}
     try:
-        judged = table_of(qrels, qrels_name, read_qrels, grade_of, "a grade")
+        judged = table_of(qrels, qrels_name, "label")
     except DataError as error:
         problems += error.problems
     for name, run in named:
         try:
-            read[name] = table_of(run, name, read_run, score_of, "a finite score")
+            read[name] = table_of(run, name, "score")
         except DataError as error:
             problems += error.problems
             continue
@@ -186,49 +184,15 @@ def name_of(source: Any, otherwise: str) -> str:
     return str(source) if isinstance(source, str | Path) else otherwise
 
 
-def table_of(source: Any, name: str, read: Callable[..., Table], value_of: Callable[[Any], Any], right: str) -> Table:
-    """{query: {document: value}} of a file, a mapping or a DataFrame. Raises DataError naming query and document of
-    each value that is none."""
+def table_of(source: Any, name: str, column: str) -> Table:
+    """{query: {document: value}} of a file, a mapping or a DataFrame. Raises DataError."""
     if isinstance(source, str | Path):
-        return read(source)
-    table: Table = {}
-    problems = []
-    for query, document, value in rows_of(source, name):
-        row = table.setdefault(query, {})
-        try:
-            row[document] = value_of(value)
-        except (TypeError, ValueError):
-            where = f"query '{query}', document '{document}'"
-            problems.append(Problem(name, f"{where}: {value!r} is not {right}", f"give it {right}, or leave it out"))
-    if problems:
-        raise DataError(problems)
-    return table
-
-
-def rows_of(source: Any, name: str) -> Iterator[tuple[str, str, Any]]:
-    """Query, document and value of each row."""
+        return read_run(source) if column == "score" else read_qrels(source)
     if isinstance(source, Mapping):
-        for query, documents in source.items():
-            if not isinstance(documents, Mapping):
-                raise DataError(Problem(name, f"query '{query}' has no documents", "{query: {document: value}}"))
-            for document, value in documents.items():
-                yield str(query), str(document), value
-        return
-    columns = [next((column for column in names if column in source.columns), None) for names in COLUMNS]
+        return by_query(rows_of_mapping(source, name), name, column)
+    columns = [next((one for one in names if one in source.columns), None) for names in COLUMNS]
     if None in columns:
         wrong = f"a DataFrame with the columns {', '.join(map(str, source.columns))}"
         raise DataError(Problem(name, wrong, "qid, docno, and label or score"))
-    for query, document, value in zip(*(source[column].tolist() for column in columns), strict=True):
-        yield str(query), str(document), value
-
-
-def score_of(value: Any) -> float:
-    if not math.isfinite(score := float(value)):
-        raise ValueError
-    return score
-
-
-def grade_of(value: Any) -> int:
-    if (grade := int(value)) != float(value) or abs(grade) > MAX_GRADE:
-        raise ValueError
-    return grade
+    queries, documents, values = (source[one].tolist() for one in columns)
+    return by_query(zip(map(str, queries), map(str, documents), values, strict=True), name, column)
