@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import t
 
 from tune_cl.results import Effects
+from tune_cl.verdict.effect_sentences import worded
 from tune_cl.verdict.estimates import SeedNoise, effects_of
 
 RNG = np.random.default_rng(5)
@@ -147,6 +148,6 @@ def test_a_harmful_tail_promises_no_gain() -> None:
 
 @pytest.mark.parametrize(("gain", "is_said"), [(0.0, True), (0.05, False)])
 def test_nothing_to_find_is_said(gain: float, is_said: bool) -> None:
-    made = found(0.01 * NOISE + gain * (np.arange(40) % 2)[:, None], metric="map")
+    made = worded(found(0.01 * NOISE + gain * (np.arange(40) % 2)[:, None]))
     assert any("Nothing to find" in one for one in made.sentences) == is_said
     assert made.worth_finding is not None and (made.worth_finding < 0.1) == is_said

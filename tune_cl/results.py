@@ -86,18 +86,18 @@ class Effects(Result):
     sentences      what it says in words, with the notes
     """
 
-    search: str
-    metric: str
-    split: str
-    queries: int | None
+    search: str = ""
+    metric: str = ""
+    split: str = "test"
+    queries: int | None = None
     pairs: int
     seeds: int
     mean: float
     ci95: Interval
     sd_pairs: float
-    sd_true: float | None
-    sd_true_ci95: Interval | None
-    sd_seeds: float | None
+    sd_true: float | None = None
+    sd_true_ci95: Interval | None = None
+    sd_seeds: float | None = None
     by_value: tuple[ValueEffect, ...] = ()
     by_pair: tuple[PairEffect, ...] = ()
     best: BestEffect | None = None
@@ -292,7 +292,7 @@ class Candidate(Result):
 
 
 class Tested(Result):
-    """A further curriculum (`confirm --trials`), p corrected by Holm over all of them."""
+    """The tests of a curriculum; p is corrected by Holm over all that were tested (`confirm --trials`)."""
 
     curriculum: Configuration
     opponents: tuple[Opponent, ...]
@@ -316,7 +316,7 @@ class Collapse(Result):
     value: float
 
 
-class Verdict(Result):
+class Verdict(Tested):
     """Whether a curriculum is better than every plain training that could explain its gain.
 
     queries, clusters     of the split; how many are left if near-duplicates count as one
@@ -339,11 +339,7 @@ class Verdict(Result):
     seeds: tuple[int, ...]
     queries: int
     clusters: int
-    curriculum: Configuration
-    opponents: tuple[Opponent, ...]
     selection: tuple[Candidate, ...]
-    verdict: Answer
-    fixed_seeds: FixedSeeds
     filter_against_plain: Comparison | None
     detectable: float | None
     power: float | None

@@ -80,7 +80,7 @@ def _tests_table(verdict: Verdict, rows: Sequence[tuple[str, ...]]) -> Table:
     return Table(columns, tuple(rows))
 
 
-def _rows(verdict: Verdict, tested: Verdict | Tested) -> list[tuple[str, ...]]:
+def _rows(verdict: Verdict, tested: Tested) -> list[tuple[str, ...]]:
     """A curriculum that is `tested`, then its opponents, each with the curriculum's difference from it."""
     curriculum = tested.curriculum
     name = f"{arm_words(CURRICULUM, verdict.over_curricula)} {curriculum.trial_id or ''}".rstrip()

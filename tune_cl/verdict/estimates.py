@@ -19,7 +19,6 @@ from trainables.core.randomness import generator
 from trainables.evaluation.crossed import TINY, mean_squares
 from trainables.evaluation.significance import LEVEL, clustered
 from tune_cl.results import BestEffect, Effects, Interval, ValueEffect
-from tune_cl.verdict.effect_sentences import worded
 
 NO_ERROR = 1e-7  # of the sum of squares: less than this
 TAILS = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
@@ -62,38 +61,34 @@ def effects_of(
     known: SeedNoise | None = None,
     clusters: Sequence[int] | np.ndarray | None = None,
     bootstrap: bool = True,
-    **about: Any,
 ) -> Effects:
-    """Effects of P pairs: their trials, differences [P, S seeds] or [P, S, Q queries] (curriculum minus twin), and
+    """Effects of P pairs: their trials, differences [P, S] or [P, S, Q] (seeds, queries; curriculum minus twin), and
     their values by key. Curricula, seeds and queries are crossed samples.
 
     Pairs with the same twin share its error. `known`: for one seed, whose variance the differences do not show.
     `clusters`: of near-duplicate queries, as in `clustered`. `bootstrap`: false for Student's interval of the mean, in
-    proportion to its standard error, which pooling needs. `about`: the other fields of the result. Raises ValueError
-    for fewer than two pairs.
+    proportion to its standard error, which pooling needs. Raises ValueError for fewer than two pairs.
     """
     if len(trials) < 2:
         raise ValueError(f"effects need 2 or more pairs, not {len(trials)}")
     cube = _by_query(np.round(np.asarray(differences, np.float64), 12), clusters)
-    about = {"search": "", "metric": "", "split": "test", "queries": None} | about
-    about |= {"pairs": len(trials), "seeds": cube.shape[1]}
-    means = cube.mean(axis=(1, 2))
+    means, sizes = cube.mean(axis=(1, 2)), {"pairs": len(trials), "seeds": cube.shape[1]}
     if not cube.any():
-        return _nothing(about, settings)
+        return _nothing(sizes, settings)
     shared = shared_error(twins)
     whitened, spread = _contrasts(shared)
     noise = _noise(np.tensordot(whitened, cube, 1), shared, known)
     mean, interval, common = _mean(cube, noise, bootstrap)
-    about |= {"mean": mean, "ci95": interval, "sd_pairs": float(means.std(ddof=1))}
-    about["by_value"] = _by_value(means, settings, noise, common)
+    by_value = _by_value(means, settings, noise, common)
+    observed = Effects(**sizes, mean=mean, ci95=interval, sd_pairs=float(means.std(ddof=1)), by_value=by_value)
     if noise is None:
-        return worded(Effects(**about, sd_true=None, sd_true_ci95=None, sd_seeds=None))
+        return observed
     sd_true, ends = _true_sd(whitened @ means, spread, noise)
-    about |= {"sd_true": sd_true, "sd_true_ci95": ends, "sd_seeds": math.sqrt(noise.of_seed)}
-    return worded(Effects(**about, **_of_best(trials, means, noise, cube.shape[1])))
+    true = {"sd_true": sd_true, "sd_true_ci95": ends, "sd_seeds": math.sqrt(noise.of_seed)}
+    return observed.model_copy(update=true | _of_best(trials, means, noise, cube.shape[1]))
 
 
-def _nothing(about: Mapping[str, Any], settings: Sequence[Mapping[str, Any]]) -> Effects:
+def _nothing(sizes: Mapping[str, int], settings: Sequence[Mapping[str, Any]]) -> Effects:
     """Effects of curricula that change no value: exactly 0."""
     zero = (0.0, 0.0)
     values = tuple(
@@ -101,7 +96,7 @@ def _nothing(about: Mapping[str, Any], settings: Sequence[Mapping[str, Any]]) ->
         for key, value, rows in _groups(settings)
     )
     none = {"mean": 0.0, "ci95": zero, "sd_pairs": 0.0, "sd_true": 0.0, "sd_true_ci95": zero, "sd_seeds": 0.0}
-    return worded(Effects(**about, **none, by_value=values, most=0.0, worth_finding=0.0))
+    return Effects(**sizes, **none, by_value=values, most=0.0, worth_finding=0.0)
 
 
 def _of_best(trials: Sequence[str], means: np.ndarray, noise: _Noise, seeds: int) -> dict[str, Any]:

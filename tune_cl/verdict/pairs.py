@@ -14,6 +14,7 @@ from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import RAN_TO_THE_END, Pair, SearchState, TrialState, experiment_of, replay, training_key
 from tune_cl.results import Effects, PairEffect
 from tune_cl.space.space import Flat
+from tune_cl.verdict.effect_sentences import worded
 from tune_cl.verdict.estimates import SeedNoise, effects_of
 
 FEWEST = 2  # pairs
@@ -54,21 +55,17 @@ def pair_effects(
         PairEffect(trial_id=pair.curriculum.trial, twin=pair.twin.trial, differences=tuple(values))
         for pair, values in zip(pairs, means.tolist(), strict=True)
     ]
-    return effects_of(
+    effects = effects_of(
         [pair.curriculum.trial for pair in pairs],
         cube,
         [pair.twin.trial for pair in pairs],
         [_settings(pair, experiment) for pair in pairs],
         known,
         clusters,
-        search=state.name,
-        metric=state.metric,
-        split=split,
-        queries=queries,
-        by_pair=tuple(rows),
-        notes=tuple(notes),
-        plain=experiment.arms.plain_words,
     )
+    about = {"search": state.name, "metric": state.metric, "split": split, "queries": queries, "by_pair": tuple(rows)}
+    about |= {"notes": tuple(notes), "plain": experiment.arms.plain_words}
+    return worded(effects.model_copy(update=about))
 
 
 def distinct_pairs(state: SearchState) -> list[Pair]:
