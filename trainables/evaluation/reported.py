@@ -30,7 +30,8 @@ def reported_values(
         if isinstance(measure, Metric) and name not in theirs:
             values[name] = measure(_ranking(qrels, run, level))
         elif isinstance(measure, Metric) and measure.family == "mrr" and measure.cut is not None:
-            values[name][values[name] < 1 / measure.cut] = 0.0  # the first relevant document is below the cut
+            rank_is_within = values[name] >= 1 / measure.cut
+            values[name] = np.where(rank_is_within, values[name], 0.0)
     return {name: values[name] for name in measures}
 
 
