@@ -42,7 +42,9 @@ def compared(folder: Path, metric: str, checked: int) -> Comparison:
         seconds.append(time.perf_counter() - started)
         np.testing.assert_allclose(naive, score(point), atol=1e-12)
     work = f"BM25 grid of {count} points on {folder.name}"
-    return Comparison(work, f"the same BM25, built a point ({checked} measured)", [ours], [np.mean(seconds) * count])
+    return Comparison(
+        work, f"the same BM25, built a point ({checked} measured)", [ours], [float(np.mean(seconds)) * count]
+    )
 
 
 def main() -> None:

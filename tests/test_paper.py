@@ -66,7 +66,9 @@ def test_a_confirmed_search_is_written_with_its_verdict_s_numbers(
         assert any(figures in row for row in rows)
     assert f"& {verdict.curriculum.mean:.4f} & {verdict.curriculum.sd:.4f} " in texts["table.tex"]
     methods = texts["methods.tex"]
-    assert "0.0150 MAP above its own settings" in methods and "p = 0.093" in methods and "3 seeds, 120 queries" in methods
+    assert (
+        "0.0150 MAP above its own settings" in methods and "p = 0.093" in methods and "3 seeds, 120 queries" in methods
+    )
     assert r"scoring=context\_words" in texts["table.tex"] and "penha2020" in texts["references.bib"]
     again = (folder / "figure.pdf").read_bytes()
     assert Search(case.search_folder).paper(folder, progress=False) == folder

@@ -309,7 +309,8 @@ def untaught_trainings(course: Confirmation, contenders: Iterable[Contender]) ->
 
 
 def _low(label: str, seeds: Sequence[int], values: np.ndarray, is_low: np.ndarray) -> list[Collapse]:
-    return [Collapse(label=label, seed=seeds[at], value=float(values[at])) for at in np.flatnonzero(is_low)]
+    rows = zip(seeds, values.tolist(), is_low, strict=True)
+    return [Collapse(label=label, seed=seed, value=value) for seed, value, low in rows if low]
 
 
 def look_of(state: SearchState, split: str, curricula: Sequence[str], seeds: int) -> Look:
