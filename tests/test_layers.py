@@ -91,7 +91,7 @@ def test_no_module_imports_a_higher_layer() -> None:
 
 
 EXTRAS = "trainables.extras"
-NAME_EXTRAS = {"trainables.curriculum.subset", "trainables.rankers"}  # registries
+NAME_EXTRAS = {"trainables.rankers"}  # registries
 
 
 def test_only_registries_name_what_the_core_does_not_need() -> None:
