@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 
 from search_spaces import SPACES
 from trainables.config.keys import NEEDS, configuration_fields, ranker_fields
-from trainables.core.validation import OneOf, expected
+from trainables.core.validation import OneOf, adapter
 from trainables.rankers import RANKERS
 from trainables.rankers.settings import WordSettings
 from trainables.training.losses import LOSSES
@@ -144,7 +144,44 @@ def _values(field: FieldInfo) -> str:
     kind = next((kind for kind, registry in KINDS.items() if registry is names), None)
     if kind and len(KINDS[kind]) > MOST_NAMES:
         return f"one of the [{kind}](#names-to-choose-from)"
-    return expected(field)
+    return in_words(adapter(field).json_schema())
+
+
+TYPES = {
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "number": "a number",
+    "string": "a text",
+    "array": "a list",
+    "object": "a mapping",
+    "null": "null",
+}
+
+
+def in_words(schema: Mapping[str, Any]) -> str:
+    """What a JSON Schema of plain values takes: 'a number in (0, 1]', 'one of a, b', ..."""
+    if "anyOf" in schema:
+        parts = [in_words(part) for part in schema["anyOf"]]
+        return (", or " if any("," in part for part in parts[:-1]) else " or ").join(parts)
+    if "const" in schema:
+        return str(schema["const"])
+    if "enum" in schema:
+        return f"one of {', '.join(map(str, schema['enum']))}"
+    if "examples" in schema:
+        return f"one of {', '.join(schema['examples'])}, or {schema['$comment']}"
+    words = TYPES.get(schema.get("type", ""), "a value of another kind")
+    low, above = schema.get("minimum"), schema.get("exclusiveMinimum")
+    high, below = schema.get("maximum"), schema.get("exclusiveMaximum")
+    bounded = (low, above) != (None, None) and (high, below) != (None, None)
+    if low is not None:
+        words += f" in [{low:g}" if bounded else f", {low:g} or more"
+    elif above is not None:
+        words += f" in ({above:g}" if bounded else f" above {above:g}"
+    if high is not None:
+        words += f", {high:g}]" if bounded else f", {high:g} or less"
+    elif below is not None:
+        words += f", {below:g})" if bounded else f" below {below:g}"
+    return words
 
 
 def _meaning(key: str, field: FieldInfo) -> str:

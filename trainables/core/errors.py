@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
 
 MAX_SHOWN = 20
-MANY = 4  # equal problems of a file: fewer are a line each, with their places
-LINE = re.compile(r":\d+$|, row \d+ \(from 0\)$")  # behind the name of a file or table
-OUT_OF_MEMORY = re.compile(
-    r"was ([\d.]+GB) used / ([\d.]+GB) limit"
-)  # of a node, in what Ray says of a process it ended
 
 
 @dataclass(frozen=True)
@@ -37,22 +31,10 @@ class UserError(Exception):
         super().__init__("\n".join(self.lines()))
 
     def lines(self) -> list[str]:
-        """One line per problem, at most MAX_SHOWN, then a count of the rest; MANY equal ones of a file are one
-        line, with the place of the first and a count."""
-        equal: dict[tuple[str, str, str], list[Problem]] = {}
-        for problem in self.problems:
-            file = LINE.sub("", problem.location)
-            equal.setdefault((file, problem.wrong, problem.right), []).append(problem)
-        lines: list[tuple[str, int]] = []  # and how many problems each stands for
-        for first, *others in equal.values():
-            if len(others) + 1 < MANY:
-                lines += [(str(problem), 1) for problem in (first, *others)]
-            else:
-                wrong = f"{first.wrong} (and {len(others)} more like this in the file)"
-                lines.append((str(replace(first, wrong=wrong)), 1 + len(others)))
-        rest = sum(count for _, count in lines[MAX_SHOWN:])
-        shown = [line for line, _ in lines[:MAX_SHOWN]]
-        return shown + ([f"error: and {rest} more problems like these"] if rest else [])
+        """One line per problem, at most MAX_SHOWN, then a count of the rest."""
+        lines = [str(problem) for problem in self.problems[:MAX_SHOWN]]
+        rest = len(self.problems) - MAX_SHOWN
+        return [*lines, f"error: and {rest} more problems like these"] if rest > 0 else lines
 
     def __reduce__(self):  # keeps the problems when the error crosses a process border
         return (type(self), (self.problems,))
@@ -89,10 +71,7 @@ class DamagedCheckpoint(Exception):
 
 
 def last_line(error: BaseException) -> str:
-    """The last line of an error's text, which may be a whole traceback; the kind of error if it has no text. Of a
-    process that Ray ended for lack of memory: how much it had."""
-    if memory := OUT_OF_MEMORY.search(str(error)):
-        return f"killed for lack of memory: {memory[1]} of the machine's {memory[2]} were in use"
+    """The last line of an error's text, which may be a whole traceback; the kind of error if it has no text."""
     lines = str(error).strip().splitlines()
     return lines[-1] if lines else type(error).__name__
 

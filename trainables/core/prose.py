@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from textwrap import TextWrapper
-from threading import Event, RLock, Timer
+from threading import Timer
 from typing import IO
 
 # Control characters (ASCII, and C1, where U+009B begins a command as ESC [ does), marks that reverse the direction of
@@ -63,61 +63,29 @@ def heard_by(listener: Listener) -> Iterator[None]:
 def say(text: str, whole: bool = False) -> None:
     """Prints a note to the user, on stderr. `whole`: with a command to copy in it, so that lines stay as they are."""
     text = visible(text)
-    with _lock:
-        if _listeners:
-            _listeners[-1](text)
-        else:
-            _end_line()
-            print(text if whole else wrapped(text, sys.stderr), file=sys.stderr)
+    if _listeners:
+        _listeners[-1](text)
+    else:
+        print(text if whole else wrapped(text, sys.stderr), file=sys.stderr)
 
 
 PHASE_SECONDS = 0.5  # after which a phase is named: shorter ones, and bad input found at once, need no name
-_begun: list[str] = []  # the phase whose line on stderr still lacks its seconds, if there is one
-_lock = RLock()
-
-
-def _end_line(rest: str = "") -> None:
-    if _begun:
-        _begun.clear()
-        print(rest, file=sys.stderr, flush=True)
 
 
 @contextmanager
 def phase(what: str) -> Iterator[None]:
-    """Names a part of the work on stderr while it lasts, and adds its seconds as it ends."""
-    began, ended, named = time.monotonic(), Event(), Event()
-
-    def name() -> None:
-        with _lock:
-            if ended.is_set():
-                return
-            named.set()
-            if _listeners:
-                _listeners[-1](f"{what} ...")
-                return
-            _end_line()
-            print(visible(what), end=" ... ", file=sys.stderr, flush=True)
-            _begun.append(what)
-
-    timer = Timer(PHASE_SECONDS, name)
+    """Names a part of the work on stderr while it lasts, and says its seconds as it ends."""
+    start = time.monotonic()
+    timer = Timer(PHASE_SECONDS, say, [f"{what} ..."])
     timer.daemon = True
     timer.start()
     try:
         yield
-    except BaseException:
-        ended.set()
-        with _lock:
-            _end_line()
-        raise
     finally:
         timer.cancel()
-    with _lock:
-        ended.set()
-        seconds = f"{time.monotonic() - began:.1f} s"
-        if _begun == [what]:
-            _end_line(seconds)
-        elif named.is_set():
-            say(f"{what}: {seconds}")
+    seconds = time.monotonic() - start
+    if seconds > PHASE_SECONDS:
+        say(f"{what}: {seconds:.1f} s")
 
 
 def counted(number: int, noun: str) -> str:

@@ -24,28 +24,6 @@ from pydantic_core import PydanticCustomError
 
 from trainables.core.errors import ConfigError, Problem
 
-WORDS = {  # of types, by their names in JSON Schema
-    "boolean": "true or false",
-    "integer": "a whole number",
-    "number": "a number",
-    "string": "a text",
-    "array": "a list",
-    "object": "a mapping",
-    "null": "null",
-}
-LARGEST = 2**31 - 1  # largest whole number that every library in use can read
-WRONG = {
-    "greater_than": "{value} is not greater than {gt:g}",
-    "greater_than_equal": "{value} is below {ge:g}",
-    "less_than": "{value} is not below {lt:g}",
-    "less_than_equal": "{value} is above {le:g}",
-    "int_from_float": "{value} is not a whole number",
-    "finite_number": "{value} is not a finite number",
-    "literal_error": "unknown value {value}",
-    "missing": "missing",
-}
-
-
 class Section(BaseModel):
     """Keys of the configuration that stand together: typed, finite, none unknown."""
 
@@ -53,9 +31,8 @@ class Section(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def plain_number(cls, value: Any, field: ValidationInfo) -> Any:
-        if isinstance(value, int):
-            require_plain(cls.model_fields[str(field.field_name)].annotation, value)
+    def no_truth_value_as_number(cls, value: Any, field: ValidationInfo) -> Any:
+        require_no_truth_value(cls.model_fields[str(field.field_name)].annotation, value)
         return value
 
     def __deepcopy__(self, memo: object = None) -> Self:
@@ -63,14 +40,10 @@ class Section(BaseModel):
         return self
 
 
-def require_plain(annotation: Any, value: Any) -> None:
-    """Raises ValueError for what pydantic would read as a number: true and false as 1 and 0, and numbers that no
-    library reads."""
-    if isinstance(value, bool):
-        if not accepts(annotation, bool):
-            raise ValueError(f"{shown(value)} is not possible")
-    elif isinstance(value, int) and abs(value) > LARGEST:
-        raise ValueError(f"{value} is too large; a whole number up to {LARGEST}")
+def require_no_truth_value(annotation: Any, value: Any) -> None:
+    """Raises ValueError for true and false, which pydantic would read as the numbers 1 and 0."""
+    if isinstance(value, bool) and not accepts(annotation, bool):
+        raise ValueError(f"{shown(value)} is not possible")
 
 
 def accepts(annotation: Any, *kinds: Any) -> bool:
@@ -171,11 +144,11 @@ def adapter(field: FieldInfo) -> TypeAdapter[Any]:
     """Validates values of one key."""
     annotation: Any = field.annotation
 
-    def plain(value: Any) -> Any:
-        require_plain(field.annotation, value)
+    def checked(value: Any) -> Any:
+        require_no_truth_value(field.annotation, value)
         return value
 
-    annotation = Annotated[annotation, *field.metadata, BeforeValidator(plain)]
+    annotation = Annotated[annotation, *field.metadata, BeforeValidator(checked)]
     return TypeAdapter(annotation, config=ConfigDict(allow_inf_nan=False))
 
 
@@ -205,16 +178,17 @@ def problems_of(error: ValidationError, fields: Mapping[str, FieldInfo], prefix:
 
 def problem_of(key: str, details: list[Any], fields: Mapping[str, FieldInfo]) -> Problem:
     """What is wrong with a key's value, from pydantic's details (several for a union)."""
-    value, kind, context = shown(details[0]["input"]), details[0]["type"], details[0].get("ctx", {})
+    value = shown(details[0]["input"])
     if key not in fields:
         return unknown_key(key, value, fields)
-    field = fields[key]
-    right = expected(field) + (f" ({field.description})" if field.description else "")
-    if kind == "value_error":
-        wrong, _, advice = str(context["error"]).partition("; ")
-        return Problem(key, wrong, advice or right)
-    wrong = WRONG.get(kind, "{value} is not possible") if len(details) == 1 else "{value} is not possible"
-    return Problem(key, wrong.format(value=value, **context), right)
+    meaning = fields[key].description
+    if details[0]["type"] == "value_error":
+        wrong, _, advice = str(details[0]["ctx"]["error"]).partition("; ")
+        return Problem(key, wrong, advice or meaning or "another value")
+    if details[0]["type"] == "missing":
+        return Problem(key, "missing", meaning or "a value")
+    expected = dict.fromkeys(str(detail["msg"]).removeprefix("Input ") for detail in details)
+    return Problem(key, f"{value} is not possible", f"{' or '.join(expected)} ({meaning})")
 
 
 def unknown_key(key: str, value: str, keys: Iterable[str]) -> Problem:
@@ -245,40 +219,6 @@ def nearest_key(key: str, keys: Iterable[str]) -> str | None:
         if close := get_close_matches(last, names, n=1, cutoff=likeness):
             return names[close[0]]
     return None
-
-
-# -- types in words ----------------------------------------------------------------------------------------------------
-
-
-def expected(field: FieldInfo) -> str:
-    """The values of a key, in words: 'a number in (0, 1]', 'one of a, b', ..."""
-    return in_words(adapter(field).json_schema())
-
-
-def in_words(schema: Mapping[str, Any]) -> str:
-    """What a JSON Schema of plain values takes."""
-    if "anyOf" in schema:
-        parts = [in_words(part) for part in schema["anyOf"]]
-        return (", or " if any("," in part for part in parts[:-1]) else " or ").join(parts)
-    if "const" in schema:
-        return str(schema["const"])
-    if "enum" in schema:
-        return f"one of {', '.join(map(str, schema['enum']))}"
-    if "examples" in schema:
-        return f"one of {', '.join(schema['examples'])}, or {schema['$comment']}"
-    words = WORDS.get(schema.get("type", ""), "a value of another kind")
-    low, above = schema.get("minimum"), schema.get("exclusiveMinimum")
-    high, below = schema.get("maximum"), schema.get("exclusiveMaximum")
-    bounded = (low, above) != (None, None) and (high, below) != (None, None)
-    if low is not None:
-        words += f" in [{low:g}" if bounded else f", {low:g} or more"
-    elif above is not None:
-        words += f" in ({above:g}" if bounded else f" above {above:g}"
-    if high is not None:
-        words += f", {high:g}]" if bounded else f", {high:g} or less"
-    elif below is not None:
-        words += f", {below:g})" if bounded else f" below {below:g}"
-    return words
 
 
 def shown(value: Any) -> str:

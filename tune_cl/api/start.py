@@ -16,7 +16,6 @@ from tune_cl.api.session import working
 from tune_cl.api.train import untrained
 from tune_cl.experiment.experiment import Experiment, base_ranker
 from tune_cl.experiment.load import Overrides, SpaceSource, requested_experiment
-from tune_cl.experiment.paths import in_any_folder
 from tune_cl.history.search_folder import DEFAULT_STORAGE, SearchFolder, new_search_folder
 from tune_cl.history.tracking_uri import resolve_tracking_uri
 from tune_cl.process import loading
@@ -77,7 +76,7 @@ def run(
     keys = {"trials": trials, "max_iterations": max_iterations, "seed": seed}
     with working(progress, local_ray=address is None) as panel:
         source = as_source(data)
-        experiment = in_any_folder(requested_experiment(space, overrides or {}, function, source, ranker, **keys))
+        experiment = requested_experiment(space, overrides or {}, function, source, ranker, **keys)
         search_folder = _new_folder(str(storage), name, experiment, tracking_uri, checkpoints)
         require_cluster(address)
         _say_doubts(experiment)

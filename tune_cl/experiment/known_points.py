@@ -28,8 +28,7 @@ def published_points(experiment: Experiment) -> list[Flat]:
 
 def published() -> list[Flat]:
     """The curricula of the papers: dotted key -> value."""
-    tree, _ = read_space(PUBLISHED)
-    return [flatten({"curriculum": point["curriculum"]}) for point in tree["points"]]
+    return [flatten({"curriculum": point["curriculum"]}) for point in read_space(PUBLISHED)["points"]]
 
 
 def projected(experiment: Experiment, curriculum: Mapping[str, Any]) -> Flat | None:

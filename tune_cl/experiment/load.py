@@ -21,15 +21,15 @@ from trainables.core.validation import active_values, problems_of, with_needs
 from trainables.data import require_source, task_of
 from trainables.rankers import RANKERS
 from trainables.rankers.hub import require_model
-from tune_cl.experiment.experiment import Experiment, TrialConfig, base_ranker, plain_point, twin_point
+from tune_cl.experiment.experiment import Experiment, base_ranker, plain_point, twin_point
 from tune_cl.experiment.known_points import published_points
 from tune_cl.experiment.search_keys import SEARCH_KEYS, SEARCH_NEEDS, SearchConfig
-from tune_cl.experiment.tree import OFF, Parts, Tree, baseline_of, checked_tree, flat_keys, named_rankers, parts_of
+from tune_cl.experiment.tree import OFF, Tree, checked_baseline, checked_tree, flat_keys, named_rankers, section_keys
 from tune_cl.space.space import Flat, Space
 from tune_cl.space.space_files import TEXTS, as_yaml_reads, dump_yaml, find_space, parse_yaml, read_space
 
 CHECKED_DRAWS = 16
-FEW = 256  # configurations that represent a space: draws of a large one, all of a small one
+DRAWS = 64  # that represent a space
 SpaceSource = str | Path | Mapping[str, Any]  # of a space: a shipped name, a YAML file, or the mapping itself
 Overrides = Sequence[str] | Mapping[str, Any]  # KEY=VALUE texts, or dotted keys with their values
 OWN_SPACE, DEFAULTS = "search", "defaults"  # names of a mapping without one, and of no space at all
@@ -43,8 +43,8 @@ def load_experiment(
     objective: Objective | None = None,
 ) -> Experiment:
     """The experiment of a space, with what overrides it. Raises ConfigError with every problem found."""
-    name, tree, doubts = read_source(space)
-    experiment = build(name, tree, command_line(overrides, data, ranker), doubts, objective)
+    name, tree = read_source(space)
+    experiment = build(name, tree, command_line(overrides, data, ranker), objective)
     if not experiment.space.parameters:
         right = "a search range, e.g. training.lr: {loguniform: [1e-5, 1e-3]}, or use tune-cl train"
         raise ConfigError(Problem(name if isinstance(space, Mapping) else str(space), "nothing to search", right))
@@ -76,14 +76,14 @@ def requested_experiment(
     return experiment
 
 
-def read_source(space: SpaceSource | None) -> tuple[str, Mapping[str, Any], list[Problem]]:
-    """The name and the mapping of a space (None: the defaults), and the doubts about its YAML."""
+def read_source(space: SpaceSource | None) -> tuple[str, Mapping[str, Any]]:
+    """The name and the mapping of a space (None: the defaults)."""
     if space is None:
-        return DEFAULTS, {}, []
+        return DEFAULTS, {}
     if isinstance(space, Mapping):
-        return OWN_SPACE, as_yaml_reads(space), []
+        return OWN_SPACE, as_yaml_reads(space)
     path = find_space(str(space))
-    return path.stem, *read_space(path)
+    return path.stem, read_space(path)
 
 
 def load_training_run(
@@ -91,9 +91,9 @@ def load_training_run(
 ) -> TrainingConfig:
     """One training: what a space fixes (None: the defaults), with what overrides it. A parameter has the baseline's
     value. Raises ConfigError with every problem found."""
-    name, tree, doubts = read_source(space)
+    name, tree = read_source(space)
     given = command_line(overrides, data, ranker)
-    experiment = build(name, tree, given, doubts)
+    experiment = build(name, tree, given)
     parameters = experiment.space.parameters
     if several := [key for key in given.keys() & parameters.keys() if isinstance(given[key], list)]:
         right = "one value, or tune-cl run"
@@ -152,7 +152,7 @@ def from_yaml(text: str, objective: Objective | None = None) -> Experiment:
     if objective and not record:
         wrong = f"the search trains rankers of ours, and not by {objective.name}"
         raise ConfigError(Problem(OBJECTIVE, wrong, "left out"))
-    return build(tree["name"], tree, {}, objective=same(record, objective) if record and objective else record)
+    return build(tree["name"], tree, {}, same(record, objective) if record and objective else record)
 
 
 @lru_cache(maxsize=1)
@@ -161,28 +161,22 @@ def recorded_experiment(text: str) -> Experiment:
     return from_yaml(text)
 
 
-def build(
-    name: str,
-    file: Mapping[str, Any],
-    given: Flat,
-    doubts: Sequence[Problem] = (),
-    objective: Objective | None = None,
-) -> Experiment:
+def build(name: str, file: Mapping[str, Any], given: Flat, objective: Objective | None = None) -> Experiment:
     """The experiment of a search-space file's mapping, overridden by the command line's dotted keys (`given`). `name`:
-    if the file has none; `doubts`: problems of the file's YAML, to be reported with all others; `objective`: the user's
-    function that trains, if one does."""
-    problems = list(doubts)
-    file_keys, line_keys = parts_of(file, problems), parts_of(given, problems)
+    if the file has none; `objective`: the user's function that trains, if one does."""
+    problems: list[Problem] = []
     if OBJECTIVE in file and objective is None:
         problems.append(missing(objective_of_record(file[OBJECTIVE])))
-    tree = checked_tree(file_keys.keys, line_keys.keys, objective.name if objective else None, problems)
-    search = search_config(file_keys.search | line_keys.search, problems)
-    baseline = baseline_of(tree, file_keys.baseline | line_keys.baseline, problems)
+    in_file = flat_keys({key: value for key, value in file.items() if key not in (*TEXTS, OBJECTIVE)}, problems)
+    keys = in_file | given
+    file_keys, line_keys = training_keys(in_file), training_keys(given)
+    tree = checked_tree(file_keys, line_keys, objective.name if objective else None, problems)
+    search = search_config(section_keys(keys, "search"), problems)
+    baseline = checked_baseline(tree, section_keys(keys, "baseline"), problems)
     name = file.get("name") or name
     if not (isinstance(name, str) and names_folder(name)):
         right = f"a word without '/', of {LONGEST_NAME} bytes at most"
         problems.append(Problem("name", f"{name!r} is not a folder name", right))
-    problems += [Problem(key, "a key of the file alone", "left out of --set") for key in TEXTS if key in given]
     if search.searcher == "grid":
         with gathering(problems):
             Space(tree.parameters).require_finite()
@@ -194,13 +188,18 @@ def build(
     require_fitting(experiment)
     points = tuple(published_points(experiment)) if search.points else ()
     experiment = with_whole_grid(replace(experiment, points=points))
-    return replace(experiment, notes=tuple(notes_on(experiment, tree, file_keys, line_keys)))
+    return replace(experiment, notes=tuple(notes_on(experiment, tree, named_rankers(file_keys), given)))
+
+
+def training_keys(flat: Flat) -> Flat:
+    """The keys of the trainings: neither of the search nor of the baseline."""
+    return {key: value for key, value in flat.items() if not key.startswith(("search.", "baseline."))}
 
 
 def search_config(keys: Flat, problems: list[Problem]) -> SearchConfig:
     """The checked `search.*` keys. What is wrong is added to `problems`; then all keys have their defaults."""
     try:
-        return SearchConfig.model_validate(keys[""] if "" in keys else unflatten(keys))
+        return SearchConfig.model_validate(unflatten(keys))
     except ValidationError as error:
         problems += problems_of(error, SEARCH_KEYS, "search.")
         return SearchConfig()
@@ -239,16 +238,13 @@ def with_whole_grid(experiment: Experiment) -> Experiment:
 # -- what a user should know of a sound experiment ---------------------------------------------------------------------
 
 
-def notes_on(experiment: Experiment, tree: Tree, file: Parts, line: Parts) -> Iterator[str]:
+def notes_on(experiment: Experiment, tree: Tree, file_rankers: list[str], given: Flat) -> Iterator[str]:
     """Notes on keys and settings that are allowed, and yet not what they seem."""
-    search = experiment.search
     yield from (f"{key} is left out: {why}" for key, why in tree.left_out.items())
-    yield from rate_note(tree, named_rankers(file.keys))
-    if (reserved := search.resources.gpu) > 1:
-        yield f"search.resources.gpu: a trial computes on one GPU, so {reserved - 1:g} of its {reserved:g} stay idle"
-    if unread := keys_without_effect(experiment, tree, line):
+    yield from rate_note(tree, file_rankers)
+    if unread := keys_without_effect(experiment, tree, given):
         yield f"without effect on this search: {with_needs(unread, NEEDS | SEARCH_NEEDS)}"
-    if search.points and not experiment.points:
+    if experiment.search.points and not experiment.points:
         yield "search.points: the space holds none of the published curricula"
 
 
@@ -266,20 +262,13 @@ def rate_note(tree: Tree, file_rankers: list[str]) -> list[str]:
     return [f"{key} {meant}; by default {', '.join(outside)}"] if outside else []
 
 
-def keys_without_effect(experiment: Experiment, tree: Tree, line: Parts) -> list[str]:
-    """Those of the command line's keys that have no effect on the search, or on any of its trainings."""
+def keys_without_effect(experiment: Experiment, tree: Tree, given: Flat) -> list[str]:
+    """Those of the command line's keys that have no effect on the search, or on the baseline and random trainings."""
     active = active_values(experiment.search, experiment.search)
-    unread = [f"search.{key}" for key in line.search if key not in active]
-    if given := [key for key in line.keys if key not in tree.left_out]:
-        configs = (experiment.base, *representative(experiment))
-        unread += without_effect(given, dict.fromkeys(key for config in configs for key in config.params))
-    return unread
-
-
-def representative(experiment: Experiment) -> list[TrialConfig]:
-    """Configurations that represent the space: all of a small one, else random draws."""
-    space, combinations = experiment.space, experiment.space.combinations()
-    if combinations is not None and combinations <= FEW:
-        return [experiment.config(point) for point in space.grid()]
-    draws = (generator(experiment.base.run.seed, "forecast", draw) for draw in range(FEW))
-    return [experiment.config(space.sample(draw)) for draw in draws]
+    unread = [f"search.{key}" for key in section_keys(given, "search") if key not in active]
+    written = [key for key in training_keys(given) if key not in tree.left_out]
+    if not written:
+        return unread
+    draws = (generator(experiment.base.run.seed, "forecast", draw) for draw in range(DRAWS))
+    configs = [experiment.base, *(experiment.config(experiment.space.sample(draw)) for draw in draws)]
+    return unread + without_effect(written, dict.fromkeys(key for config in configs for key in config.params))

@@ -1,4 +1,4 @@
-"""The tree of a search space as it is written, in a file and on the command line, and as it is checked."""
+"""The keys of a search space, each a fixed value or a range, as a file and the command line write them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from typing import Any
 from pydantic.fields import FieldInfo
 
 from trainables.config.keys import DEFAULT_RANKER, configuration_fields, ranker_fields
-from trainables.config.objective import OBJECTIVE, PARAMETERS, objective_fields
+from trainables.config.objective import PARAMETERS, objective_fields
 from trainables.config.task_fit import class_values
 from trainables.core.errors import ConfigError, Problem, gathering
 from trainables.core.validation import accepts, shown, unknown_key, validate_value
 from trainables.data import DOCSTRINGS, may_have_turns, task_of
 from trainables.rankers import RANKERS
+from tune_cl.experiment.paths import absolute
 from tune_cl.experiment.search_keys import SEARCH_KEYS
-from tune_cl.space.parameters import KINDS, Parameter, choice, in_our_words, parameter_of
+from tune_cl.space.parameters import KINDS, Parameter, choice, parameter_of
 from tune_cl.space.space import Flat, Space, in_order
 from tune_cl.space.space_files import TEXTS
 
@@ -39,32 +40,6 @@ NEVER_OPENED = (
 )
 
 
-# -- as it is written --------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class Parts:
-    """The dotted keys of a space file, or of the command line, in its three parts. An empty key holds what stands in
-    place of a section."""
-
-    keys: Flat
-    search: Flat
-    baseline: Flat
-
-
-def parts_of(tree: Mapping[str, Any], problems: list[Problem]) -> Parts:
-    """The keys of a tree, without those that are words for people."""
-    parts: dict[str, Flat] = {"": {}, "search": {}, "baseline": {}}
-    keys = {key: tree[key] for key in tree if key not in (*TEXTS, OBJECTIVE)}
-    for key, value in flat_keys(keys, problems).items():
-        section, _, rest = key.partition(".")
-        if section in ("search", "baseline"):
-            parts[section][rest] = value
-        else:
-            parts[""][key] = value
-    return Parts(*parts.values())
-
-
 def flat_keys(tree: Mapping[str, Any], problems: list[Problem], prefix: str = "") -> Flat:
     """Dotted key -> value or range, from keys written nested, dotted or in the short forms `data: PATH` and
     `ranker: NAME`. An empty section counts as absent. A key given twice has its last value, and a problem."""
@@ -75,7 +50,7 @@ def flat_keys(tree: Mapping[str, Any], problems: list[Problem], prefix: str = ""
         plain = key.removeprefix("baseline.")
         if value is None and plain in sections:
             continue
-        if isinstance(value, Mapping) and not is_range(value, plain in leaves, plain in sections):
+        if isinstance(value, Mapping) and plain not in leaves and not value.keys() & {*KINDS, "when"}:
             inner = flat_keys(value, problems, f"{key}.")
         else:
             inner = {key.removesuffix(plain) + SHORT.get(plain, plain): value}
@@ -83,13 +58,6 @@ def flat_keys(tree: Mapping[str, Any], problems: list[Problem], prefix: str = ""
         problems += [Problem(key, "given twice", "one value, nested or dotted") for key in twice]
         flat |= inner
     return flat
-
-
-def is_range(value: Mapping[str, Any], is_leaf: bool, is_section: bool) -> bool:
-    """Whether a mapping is the value or the range of a key, perhaps misspelt, rather than a section of keys."""
-    if is_leaf or value.keys() & {*KINDS, "when"}:
-        return True
-    return not is_section and in_our_words(value) != ""
 
 
 @cache
@@ -101,7 +69,9 @@ def known_keys(rankers: tuple[str, ...]) -> tuple[frozenset[str], frozenset[str]
     return frozenset(leaves), frozenset(sections)
 
 
-# -- as it is checked --------------------------------------------------------------------------------------------------
+def section_keys(flat: Mapping[str, Any], section: str) -> Flat:
+    """The keys of a section, without its name."""
+    return {key.removeprefix(f"{section}."): value for key, value in flat.items() if key.startswith(f"{section}.")}
 
 
 @dataclass
@@ -110,15 +80,13 @@ class Tree:
 
     line        the command line's keys, which override the file's
     fields      what the trainings have
-    rankers     that they train
+    rankers     that they train; none for a user's function
     left_out    keys that the command line has made pointless, and why
-    objective   the name of the user's function that trains, if one does
     """
 
     line: Flat
     fields: Mapping[str, FieldInfo]
     rankers: list[str]
-    objective: str | None = None
     fixed: Flat = field(default_factory=dict)
     parameters: dict[str, Parameter] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
@@ -148,7 +116,7 @@ def checked_tree(file: Flat, line: Flat, objective: str | None, problems: list[P
     `problems`. `objective`: the name of the user's function that trains, if one does."""
     keys = file | line
     if objective is not None:
-        tree = Tree(line, objective_fields(keys), [], objective, fixed={"ranker.name": objective})
+        tree = Tree(line, objective_fields(keys), [], fixed={"ranker.name": objective})
     else:
         names = named_rankers(keys)
         rankers = [RANKERS.canonical(name) for name in names if name in RANKERS]
@@ -186,56 +154,39 @@ def read_key(tree: Tree, key: str, value: Any) -> None:
     left out. Raises ConfigError for what is wrong."""
     if key not in tree.fields:
         if "ranker.name" not in tree.line or key in tree.line or not of_some_ranker(key):
-            raise ConfigError(unknown(tree, key, value))
+            keys = [*tree.fields, *SEARCH_KEYS, *TEXTS, *(f"baseline.{off}" for off in OFF)]
+            raise ConfigError(unknown_key(key, shown(value), keys))
         tree.leave_out(key, f"it belongs to another ranker than {', '.join(tree.rankers)}")
         return
     one = tree.fields[key]
     if isinstance(value, list) and not accepts(one.annotation, list, tuple):
         value = {"choice": value}
     if not isinstance(value, Mapping) or (key in MAPPINGS and not value.keys() & {*KINDS}):
-        tree.fixed[key] = validate_value(key, one, value)
+        tree.fixed[key] = checked(key, one, value)
     elif key.startswith(NEVER_OPENED):
         raise ConfigError(Problem(key, "cannot be searched: its trials would not compare", "one value"))
     else:
-        tree.parameters[key] = checked_range(key, one, parameter_of(key, value))
-
-
-def unknown(tree: Tree, key: str, value: Any) -> Problem:
-    """What is wrong with a key that trainings of these rankers do not have."""
-    if tree.objective is None and key.startswith(f"{PARAMETERS}."):
-        right = "--objective FILE.py:FUNCTION, or objective= in Python"
-        return Problem(key, "is a key of a training function, and none is given", right)
-    if tree.objective is None and of_some_ranker(key):
-        having = [name for name in RANKERS if key in ranker_fields(name)]
-        right = f"ranker.name={' or '.join(having)}, which has it, or a key of {', '.join(tree.rankers)}"
-        return Problem(key, f"unknown key of {', '.join(tree.rankers)}", right)
-    texts = () if key in tree.line else TEXTS
-    return unknown_key(key, shown(value), [*tree.fields, *SEARCH_KEYS, *texts, "baseline"])
-
-
-def checked_range(key: str, one: FieldInfo, parameter: Parameter) -> Parameter:
-    """The range with its options as the configuration holds them. Raises ConfigError for values that the key cannot
-    take."""
-    values = all_checked(key, one, parameter.ends)
-    if parameter.is_number:
-        if parameter.kind != "int" and isinstance(values[0], int):
+        parameter = parameter_of(key, value)
+        ends = all_checked(key, one, parameter.ends)
+        if parameter.kind in ("uniform", "loguniform") and isinstance(ends[0], int):
             raise ConfigError(Problem(key, f"{parameter.kind} draws fractions", "{int: [a, b]}: whole numbers"))
-        return parameter
-    for index, value in enumerate(values):
-        if value in values[:index]:
-            raise ConfigError(Problem(f"{key}.choice", f"{shown(value)} stands there twice", "each value once"))
-    return choice(*values, when=parameter.when)
+        tree.parameters[key] = parameter if parameter.is_number else choice(*ends, when=parameter.when)
 
 
-def all_checked(location: str, one: FieldInfo, values: Iterable[Any]) -> list[Any]:
+def checked(key: str, one: FieldInfo, value: Any, location: str | None = None) -> Any:
+    """The value as the configuration holds it. Raises ConfigError at the key, or at another location."""
+    return absolute(key, validate_value(location or key, one, value))
+
+
+def all_checked(key: str, one: FieldInfo, values: Iterable[Any], location: str | None = None) -> list[Any]:
     """The values as a field holds them. Raises one ConfigError with the problems of all of them."""
-    checked, problems = [], list[Problem]()
+    sound, problems = [], list[Problem]()
     for value in values:
         with gathering(problems):
-            checked.append(validate_value(location, one, value))
+            sound.append(checked(key, one, value, location))
     if problems:
         raise ConfigError(dict.fromkeys(problems))
-    return checked
+    return sound
 
 
 def suit_task(tree: Tree) -> None:
@@ -277,26 +228,25 @@ def check_condition(tree: Tree, key: str, keys: Flat) -> None:
         searched = tree.parameters.get(other)
         if other in keys and other not in tree.fixed and searched is None:
             continue  # its own problem is reported
-        when[other] = tuple(all_checked(location, tree.fields[other], options))
+        when[other] = tuple(all_checked(other, tree.fields[other], options, location))
         can_be = searched.allows if searched else tree.values(other).__contains__
-        impossible = [value for value in when[other] if not can_be(value)]
+        possible = [value for value in when[other] if can_be(value)]
         could_be = ", ".join(map(shown, tree.values(other)))
-        if other in tree.line and len(impossible) == len(when[other]):
+        if other in tree.line and not possible:
             return tree.leave_out(key, f"{other} is {could_be}")
-        if impossible and other not in tree.line and (searched or len(impossible) == len(when[other])):
-            raise ConfigError(Problem(location, f"never {', '.join(map(shown, impossible))}", f"one of {could_be}"))
+        if not possible or (searched and other not in tree.line and len(possible) < len(when[other])):
+            raise ConfigError(Problem(location, f"{shown(list(options))} is not possible", f"some of {could_be}"))
     tree.parameters[key] = replace(parameter, when=when)
     return None
 
 
-def baseline_of(tree: Tree, flat: Flat, problems: list[Problem]) -> Flat:
+def checked_baseline(tree: Tree, flat: Flat, problems: list[Problem]) -> Flat:
     """The checked values of the baseline, on top of OFF."""
     values = dict(OFF)
     for key, value in flat.items():
+        location = f"baseline.{key}"
         with gathering(problems):
-            if not key:
-                raise ConfigError(Problem("baseline", f"{shown(value)} is not a mapping", "{key: value, ...}"))
             if key not in tree.fields:
-                raise ConfigError(replace(unknown(tree, key, value), location=f"baseline.{key}"))
-            values[key] = validate_value(f"baseline.{key}", tree.fields[key], value)
+                raise ConfigError(replace(unknown_key(key, shown(value), tree.fields), location=location))
+            values[key] = checked(key, tree.fields[key], value, location)
     return values

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
-from trainables.core.errors import ConfigError, Problem, nearest
+from trainables.config.keys import flatten
+from trainables.core.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
     import numpy as np
@@ -87,11 +88,11 @@ class Parameter:
 
     def middle(self) -> Any:
         """A value for trainings that do not search the key: the first option, or the middle of the range."""
-        low, *_, high = (*self.ends, *self.ends)
         if self.kind == "choice":
-            return low
+            return self.ends[0]
+        low, high = self.ends
         if self.kind == "int":
-            return low + (high - low) // 2
+            return (low + high) // 2
         return math.sqrt(low) * math.sqrt(high) if self.kind == "loguniform" else (low + high) / 2
 
     def allows(self, value: Any) -> bool:
@@ -99,8 +100,7 @@ class Parameter:
         if not self.is_number:
             return value in self.ends
         low, high = self.ends
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        return number and low <= value <= high and (self.kind != "int" or value == int(value))
+        return is_finite(value) and low <= value <= high and (self.kind != "int" or value == int(value))
 
     def suggest(self, trial: BaseTrial, key: str) -> Any:
         """The value that an Optuna trial suggests."""
@@ -123,42 +123,19 @@ def choice(*options: Any, when: Condition | None = None) -> Parameter:
 
 
 def parameter_of(key: str, tree: Mapping[str, Any]) -> Parameter:
-    """The range that a mapping in a space file describes. Raises ConfigError with every problem of `key`."""
-    kinds = [kind for kind in KINDS if kind in tree]
-    unknown = [str(name) for name in tree if name not in (*KINDS, "when")]
-    problems = [Problem(key, f"unknown kind of range '{name}'", nearest(name, (*KINDS, "when"))) for name in unknown]
-    if unknown and (right := in_our_words(tree)):
-        problems = [Problem(key, f"{' and '.join(unknown)} make no range here", right)]
-    if len(kinds) > 1 or not (kinds or problems):
-        problems.append(Problem(key, " and ".join(kinds) + " at once" if kinds else "no range given", SYNTAX))
+    """The range that a mapping in a space file describes. Raises ConfigError for what makes no range."""
+    kind = next((name for name in KINDS if name in tree), None)
+    if kind is None or tree.keys() - {kind, "when"}:
+        raise ConfigError(Problem(key, f"{dict(tree)} is no range", SYNTAX))
     when = tree.get("when", {})
-    if isinstance(when, Mapping):
-        when = condition(when)
-        never = [other for other, values in when.items() if not values]
-        problems += [Problem(f"{key}.when.{other}", "no values: the key never exists", "[values]") for other in never]
-    else:
-        problems.append(Problem(f"{key}.when", f"{when!r} is not a condition", "{other.key: value or [values]}"))
-    distributions = []
-    for kind in kinds:
-        try:
-            distributions.append(distribution_of(kind, tree[kind]))
-        except ValueError as error:
-            ends = "[a value, ...]" if kind == "choice" else "[lowest, highest]"
-            problems.append(Problem(f"{key}.{kind}", str(error).rstrip("."), f"{{{kind}: {ends}}}"))
-    if problems:
-        raise ConfigError(problems)
-    return Parameter(distributions[0], when)
-
-
-def condition(when: Mapping[str, Any], prefix: str = "") -> dict[str, tuple[Any, ...]]:
-    """A condition from its written form: nested or dotted, with one value or several."""
-    flat: dict[str, tuple[Any, ...]] = {}
-    for name, value in when.items():
-        if isinstance(value, Mapping) and value:
-            flat |= condition(value, f"{prefix}{name}.")
-        else:
-            flat[f"{prefix}{name}"] = tuple(value) if isinstance(value, Mapping | list) else (value,)
-    return flat
+    if not isinstance(when, Mapping):
+        raise ConfigError(Problem(f"{key}.when", f"{when!r} is not a condition", "{other.key: value or [values]}"))
+    condition = {other: tuple(one) if isinstance(one, list) else (one,) for other, one in flatten(when).items()}
+    try:
+        return Parameter(distribution_of(kind, tree[kind]), condition)
+    except ValueError as error:
+        ends = "[a value, ...]" if kind == "choice" else "[lowest, highest]"
+        raise ConfigError(Problem(f"{key}.{kind}", str(error).rstrip("."), f"{{{kind}: {ends}}}")) from None
 
 
 def distribution_of(kind: str, values: Any) -> BaseDistribution:
@@ -167,64 +144,17 @@ def distribution_of(kind: str, values: Any) -> BaseDistribution:
         if not isinstance(values, list) or not values:
             raise ValueError("no values to choose from")
         return choice(*values).distribution
-    pair = [number_of(value) for value in values] if isinstance(values, list) else []
-    if len(pair) != 2:
+    numbers = [value for value in values if is_finite(value)] if isinstance(values, list) else []
+    if len(numbers) != 2 or len(values) != 2:
         raise ValueError(f"{values!r} is not a pair of numbers")
+    low, high = numbers
     if kind != "int":
-        return FloatDistribution(*pair, log=kind == "loguniform")
-    low, high = map(int, pair)
-    if [low, high] != pair:
+        return FloatDistribution(low, high, log=kind == "loguniform")
+    if [int(low), int(high)] != numbers:
         raise ValueError(f"{values!r} are not whole numbers; {{uniform: [a, b]}} draws fractions")
-    return IntDistribution(low, high)
+    return IntDistribution(int(low), int(high))
 
 
-def number_of(value: Any) -> float:
-    """A finite number, also one in quotation marks. Raises ValueError for anything else."""
-    try:
-        number = math.nan if isinstance(value, bool | None) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
-    if not math.isfinite(number):
-        raise ValueError(f"{value!r} is not a finite number")
-    return value if isinstance(value, int) else number
-
-
-def in_our_words(tree: Mapping[str, Any]) -> str:
-    """A range as W&B, Optuna, NNI, Ray Tune or hyperopt write it, in our form; empty for any other mapping."""
-    log = "log" in str(tree.get("distribution", tree.get("_type", ""))) or tree.get("log") is True
-    for low, high in (("min", "max"), ("low", "high"), ("lower", "upper")):
-        if low in tree and high in tree:
-            ends = [tree[low], tree[high]]
-            whole = all(isinstance(end, int) for end in ends) and not log
-            return f"{{{'loguniform' if log else 'int' if whole else 'uniform'}: {ends}}}"
-    if "_type" in tree and "_value" in tree:
-        kind = {"randint": "int", "quniform": "uniform"}.get(str(tree["_type"]), tree["_type"])
-        return f"{{{kind}: {tree['_value']}}}"
-    for name in ("values", "grid_search", "grid", "categories", "options", "choices"):
-        if name in tree:
-            return f"{{choice: {tree[name]}}}"
-    return str(tree["value"]) if "value" in tree else ""
-
-
-def range_in_yaml(value: Any) -> Any:
-    """A range of Optuna's or of ray.tune's as a space file writes it; any other value as it is. Raises ConfigError for
-    a range with steps, or with draws of another kind."""
-    if isinstance(value, BaseDistribution):
-        plain = getattr(value, "step", None) in (None, 1) and not (isinstance(value, IntDistribution) and value.log)
-        if plain:
-            return Parameter(value).document()
-    elif type(value).__module__ == "ray.tune.search.sample":
-        match type(value).__name__, str(value.get_sampler()):
-            case "Categorical", "Uniform":
-                return {"choice": list(value.categories)}
-            case "Float", "Uniform" | "LogUniform" as kind:
-                return {kind.lower(): [value.lower, value.upper]}
-            case "Integer", "Uniform":
-                return {"int": [value.lower, value.upper - 1]}
-            case _:
-                pass
-    elif isinstance(value, Mapping) and value.keys() == {"grid_search"}:  # as ray.tune.grid_search gives
-        return {"choice": value["grid_search"]}
-    else:
-        return value
-    raise ConfigError(Problem("space", f"{value!r} is no range here", SYNTAX))
+def is_finite(value: Any) -> bool:
+    """Whether the value is a finite number."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
