@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from pathlib import Path
 from statistics import fmean
 from typing import Any, cast
@@ -14,7 +12,7 @@ from tune_cl.experiment.arms import CURRICULUM, PLAIN, Arm
 from tune_cl.history.journal import first_event, read_events
 from tune_cl.history.search_folder import TRIALS, SearchFolder
 from tune_cl.history.state import RAN_TO_THE_END, SearchState, TrialState, experiment_of, replay
-from tune_cl.history.tracking_uri import SQLITE, masked
+from tune_cl.history.tracking_uri import masked
 from tune_cl.results import Effects, Outcome, Remark, SearchResult, Trial
 from tune_cl.search.remarks import remarks
 from tune_cl.space.wording import PLAIN_TRAINING, label_free_of
@@ -142,19 +140,6 @@ def rows_of(trials: list[Trial]) -> Iterator[Mapping[str, Any]]:
     keys = dict.fromkeys(key for trial in trials for key in trial.params)
     for trial in trials:
         yield trial.model_dump(exclude={"params"}) | {key: trial.params.get(key) for key in keys}
-
-
-def is_complete(search_folder: SearchFolder, state: SearchState) -> bool:
-    """Whether a finished search has its report, and MLflow's database all of it. Only a SQLite file can be asked
-    without MLflow, which takes seconds to load: False for any other store."""
-    record = read_record(search_folder.folder, search_folder.tracking_uri)
-    database = Path(search_folder.tracking_uri.removeprefix(SQLITE))
-    if not (record and report_is_current(search_folder, state) and database.is_file()):
-        return False
-    if record.sent != search_folder.journal.stat().st_size:
-        return False
-    with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as runs:
-        return bool(runs.execute("SELECT 1 FROM runs WHERE run_uuid = ?", [record.run_id]).fetchone())
 
 
 def report_is_current(search_folder: SearchFolder, state: SearchState) -> bool:

@@ -1,7 +1,7 @@
 """Parts of one's own (scorings, pacings, rankers, ...): imports the files and modules that the user names, and the
 entry points that installed packages declare. Nothing else is imported: no data, space or journal names code.
 
-The text of a file goes to Ray's processes (`sent`); a module must be installed there.
+The text of a file goes to Ray's processes (`load_sent`); a module must be installed there.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from pathlib import Path
 from shlex import quote
 from types import ModuleType
@@ -26,7 +26,6 @@ from trainables.core.registry import REGISTRIES, Entry
 
 GROUP = "tune_cl.plugins"  # of entry points
 OPTION = "--plugin"
-RIGHT = "a Python file, or a module that can be imported here"
 WHOLE = "a plug-in that loads without errors"
 
 
@@ -68,7 +67,7 @@ def load_plugins(names: Names = ()) -> list[Plugin]:
     Raises ConfigError naming what cannot be loaded, with its file and line.
     """
     for point in entry_points(group=GROUP):
-        _load_entry_point(point)
+        _load_module(point.module, None)
     for name in [names] if isinstance(names, str | Path) else names:
         path = Path(name).expanduser().absolute()
         if path.suffix == ".py" or path.is_file():
@@ -78,27 +77,11 @@ def load_plugins(names: Names = ()) -> list[Plugin]:
     return list(LOADED)
 
 
-def _load_entry_point(point: EntryPoint) -> None:
-    try:
-        _load_module(point.module, None)
-    except UserError as error:
-        package = point.dist.name if point.dist else point.module
-        of_package = f"(plug-in of the installed package {package})"
-        raise ConfigError(
-            Problem(problem.location, f"{problem.wrong} {of_package}", problem.right) for problem in error.problems
-        ) from error
-
-
 def _load_module(name: str, option: str | None) -> None:
     if any(plugin.module == name for plugin in LOADED):
         return
     try:
         import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise _load_error(error, name) from error
-        right = f"{name}.py, with its ending" if Path(f"{name}.py").is_file() else RIGHT
-        raise ConfigError(Problem(OPTION, f"no module '{error.name}'", right)) from None
     except (Exception, SystemExit) as error:
         raise _load_error(error, name) from error
     LOADED.append(Plugin(name, option=option))
@@ -108,8 +91,7 @@ def _load_file(path: Path) -> None:
     try:
         source = read_text(path)
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise ConfigError(Problem(OPTION, f"'{path}' cannot be read ({why})", RIGHT)) from None
+        raise ConfigError(Problem(OPTION, f"'{path}' cannot be read ({error})", "a Python file, or a module")) from None
     module = "plugin_" + re.sub(r"\W", "_", str(path.with_suffix("")))
     plugin = Plugin(module, str(path), source, str(path))
     if plugin not in LOADED:
@@ -220,14 +202,9 @@ def require_plugins(labels: Iterable[str], of: str) -> None:
     loaded = {Path(plugin.label).name for plugin in LOADED}
     missing = [label for label in labels if Path(label).name not in loaded]
     if missing:
-        raise ConfigError(
-            Problem(
-                OPTION,
-                f"{of} needs the plug-in {label}, which is not loaded",
-                f"{OPTION} {quote(label)} (plugins=[...] in Python)",
-            )
-            for label in missing
-        )
+        wrong = f"{of} needs the plug-in {{}}, which is not loaded"
+        right = f"{OPTION} {{}} (plugins=[...] in Python)"
+        raise ConfigError(Problem(OPTION, wrong.format(label), right.format(quote(label))) for label in missing)
 
 
 def plugin_options() -> str:
@@ -237,16 +214,10 @@ def plugin_options() -> str:
 
 # -- in the processes of a cluster -------------------------------------------------------------------------------------
 
-Sent = Plugin
 problem_here: str | None = None  # why this process lacks a plug-in that its driver has
 
 
-def sent() -> list[Sent]:
-    """All plug-ins of this process, for `load_sent` in others."""
-    return list(LOADED)
-
-
-def load_sent(plugins: Sequence[Sent]) -> None:
+def load_sent(plugins: Sequence[Plugin]) -> None:
     """Loads a driver's plug-ins. Raises nothing: what went wrong stays in `problem_here`, for the driver to ask."""
     global problem_here
     try:
@@ -257,8 +228,3 @@ def load_sent(plugins: Sequence[Sent]) -> None:
                 _load_module(plugin.module, None)
     except UserError as error:
         problem_here = "; ".join(f"{problem.location}: {problem.wrong}" for problem in error.problems)
-
-
-def what_is_wrong_here() -> str | None:
-    """`problem_here`, as a function that a cluster can call."""
-    return problem_here

@@ -110,9 +110,6 @@ class Registry(Mapping[str, T]):
     def advice(self, name: str) -> str:
         """What would be right instead of an unknown name."""
         advice = nearest(name, [*self.entries, *self.aliases])
-        said = [entry for entry in self.entries.values() if name.lower() in re.findall(r"\w+", entry.summary.lower())]
-        if said and not advice.startswith("did"):
-            return f"did you mean {' or '.join(f'{entry.name} ({entry.summary})' for entry in said)}?"
         return f"{advice}; {OF_PLUGIN}" if self.open_to_plugins and advice.startswith("known") else advice
 
     def add(self, entry: Entry[T]) -> None:

@@ -24,6 +24,7 @@ from pydantic_core import PydanticCustomError
 
 from trainables.core.errors import ConfigError, Problem
 
+
 class Section(BaseModel):
     """Keys of the configuration that stand together: typed, finite, none unknown."""
 

@@ -23,7 +23,7 @@ from tune_cl.process import loading
 from tune_cl.ray.address import require_cluster
 from tune_cl.results import Effects, Plan, SearchResult, Verdict, Written
 from tune_cl.search.progress_panel import PanelKind
-from tune_cl.search_result import is_complete, recorded_result, recorded_view, rows_of, trials_of
+from tune_cl.search_result import recorded_result, recorded_view, rows_of, trials_of
 from tune_cl.tracking.layout import metric_name
 from tune_cl.verdict.files import last_verdict
 
@@ -140,10 +140,7 @@ class Search:
         Raises what `tune_cl.run` raises.
         """
         with self._working(progress, objective, address) as panel:
-            state = self._state
-            if state.end:
-                if is_complete(self.search_folder, state):
-                    return self
+            if self.finished:
                 say(f"'{self.name}' is finished; completing its report and MLflow's records")
             with loading():
                 from tune_cl.run_search import resume_search

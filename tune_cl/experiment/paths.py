@@ -1,4 +1,4 @@
-"""Local paths in a configuration become absolute: trials work in other folders, and `resume` and `confirm` may be called
+"""Local paths become absolute: trials work in other folders, and `resume` and `confirm` may be called
 from other folders."""
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ import ray
 from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from trainables.core import plugins
 from trainables.core.errors import WorkFailed, last_line
-from trainables.core.plugins import what_is_wrong_here
 from tune_cl.process import versions
 
 SLOW = 60.0  # seconds in which a node has a process started, from a slow disk too
@@ -22,7 +22,7 @@ PACKAGES = ("tune-cl", "ray", "torch", "transformers", "tokenizers", "lightgbm",
 
 def versions_and_problem(packages: Iterable[str]) -> tuple[dict[str, str | None], str | None]:
     """The versions of packages where this runs, and why a plug-in of the driver could not be loaded there."""
-    return versions(packages), what_is_wrong_here()
+    return versions(packages), plugins.problem_here
 
 
 def ask(node: Mapping[str, Any]) -> Any:

@@ -21,7 +21,7 @@ import torch
 
 from trainables.core.errors import ConfigError, Problem, WorkFailed
 from trainables.core.machine import usable_cpus
-from trainables.core.plugins import Sent, sent
+from trainables.core.plugins import LOADED, Plugin
 from trainables.core.prose import phase, say
 from tune_cl.process import NOT_IN_TIME, load, only_errors_logged, stop_if_asked
 from tune_cl.ray.environment import WAITING, own_environment
@@ -85,12 +85,12 @@ def runtime_env(local: bool) -> dict[str, Any]:
     python = quote(sys.executable)
     if local and python != sys.executable:  # Ray puts it unquoted into a line of shell
         env["py_executable"] = python
-    if plugins := sent():
+    if plugins := list(LOADED):
         env["worker_process_setup_hook"] = loading_plugins(plugins)
     return env
 
 
-def loading_plugins(plugins: Sequence[Sent]) -> Callable[[], None]:
+def loading_plugins(plugins: Sequence[Plugin]) -> Callable[[], None]:
     """What a process runs first. Ray sends it by value: on a node that lacks tune_cl, which NodeCheck reports, it must
     load too."""
 
@@ -107,7 +107,7 @@ def loading_plugins(plugins: Sequence[Sent]) -> Callable[[], None]:
 def use_present_ray(address: str | None) -> None:
     """Says that the work runs on the Ray that the user has started in this process. Raises ConfigError if another one
     is wanted, or if its processes lack the plug-ins, which only a new Ray loads."""
-    if address or sent():
+    if address or LOADED:
         lacks = "is not the cluster at the address" if address else "lacks the plug-ins, which load as it starts"
         raise ConfigError(Problem("ray", f"the Ray of this process {lacks}", "ray.shutdown() first"))
     say("note: the trials run on the Ray of this process, which stays up afterwards")

@@ -207,19 +207,12 @@ class SearchDriver:
             return WAIT
         while self.waiting:
             trial = self.waiting.pop(0)
-            self._stop_where_used_up(trial)
             stop = self.progress.stops.get(trial.trial)
             if stop and stop.iteration <= self.last_checkpoint(trial)[1]:  # killed between the decision and its record
                 self.ended(trial.trial)
             else:
                 return self._go_on(trial)
         return self._new_or_paused()
-
-    def _stop_where_used_up(self, trial: TrialState) -> None:
-        """Stops a trial at its last result if that used up a budget, and a kill kept the stop from taking effect."""
-        at, last = max(trial.results, default=0), self.experiment.base.run.training.max_iterations
-        if trial.trial != BASELINE_TRIAL and 0 < at < last and (end := used_up(self.experiment, self.state)):
-            self.progress.stops.setdefault(trial.trial, Stop(at, "stopped_early", end))
 
     def _new_or_paused(self) -> Plan | str:
         """A paused trial that may go on, else a new one. The next phase begins once all trials have ended."""
@@ -266,12 +259,7 @@ class SearchDriver:
         log.warning("%s: %s", trial, text)
 
     def machine(self, trial: str, text: str) -> None:
-        """Records what a trial computes with. Says once if another trial of the same ranker computes with another."""
-        ranker = self.state.trials[trial].params["ranker.name"]
-        machines = self.state.machines.get(ranker, [])
-        if len(machines) == 1 and text not in machines:
-            warning = "trials of %s compute with '%s' and '%s': their numbers differ by that, too"
-            log.warning(warning, ranker, machines[0], text)
+        """Records what a trial computes with."""
         self.record({"event": "machine", "trial": trial, "text": text})
 
     def checkpoint(self, trial: str, iteration: int, path: str) -> None:

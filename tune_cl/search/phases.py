@@ -99,21 +99,19 @@ def _most(combinations: int | None) -> float:
 
 def new_sampler(experiment: Experiment, arm: Arm = CURRICULUM) -> Sampler:
     """A new one of an arm, which has seen no trial."""
-    searcher, startup = experiment.search.searcher, startup_trials(experiment, arm)
-    if arm == PLAIN:
-        sampler = SEARCHERS[searcher](experiment.arms.shared_space, experiment.base.run.seed, startup)
-        sampler.set_effect(
-            lambda point: experiment.config(plain_point(experiment, point)).effect, experiment.base.point
-        )
-        return sampler
+
+    def plain_effect(point: Flat) -> str:
+        return experiment.config(plain_point(experiment, point)).effect
 
     def effect(point: Flat) -> str:
         """All plain trainings have the effect of the baseline, which no trial of this arm has."""
         config = TrialConfig(experiment, point, training_of(experiment, point))
         return PLAIN if experiment.arms.compares and config.is_plain else config.effect
 
-    sampler = SEARCHERS[searcher](experiment.space, experiment.base.run.seed, startup)
-    sampler.set_effect(effect, experiment.base.point)
+    space = experiment.arms.shared_space if arm == PLAIN else experiment.space
+    searcher = SEARCHERS[experiment.search.searcher]
+    sampler = searcher(space, experiment.base.run.seed, startup_trials(experiment, arm))
+    sampler.set_effect(plain_effect if arm == PLAIN else effect, experiment.base.point)
     return sampler
 
 
@@ -187,12 +185,15 @@ class NewTrial:
 def next_new(experiment: Experiment, state: SearchState, samplers: Samplers, phases: Phases) -> NewTrial | None:
     """The trial that begins next. None where none is left, or the next phase waits for trials that have not ended:
     curricula wait where there are several settings to choose from."""
-    for phase in (plain_trial, curriculum_trial, second_seed, third_seed):
-        new = phase(experiment, state, samplers, phases)
-        alone = phase is plain_trial and phases.plain == 1
-        if new is not None or (state.open_trials() and not alone):
+    new = plain_trial(experiment, state, samplers, phases)
+    if new is not None or (state.open_trials() and phases.plain > 1):
+        return new
+    new = curriculum_trial(experiment, state, samplers, phases)
+    for seed, number in zip(further_seeds(experiment), (phases.second, phases.third), strict=True):
+        if new is not None or state.open_trials():
             return new
-    return None
+        new = repeated(experiment, state, seed, number)
+    return new
 
 
 def tuned(state: SearchState) -> list[TrialState]:
@@ -269,16 +270,6 @@ def shared_settings(experiment: Experiment, state: SearchState) -> list[Flat]:
     in_order = [trial for trial in ranked if trial in trials] + [trial for trial in trials if trial not in ranked]
     within = [experiment.arms.shared_space.within(as_point(trial.params) | trial.point) for trial in in_order]
     return [shared for shared in within if shared is not None]
-
-
-def second_seed(experiment: Experiment, state: SearchState, samplers: Samplers, phases: Phases) -> NewTrial | None:
-    """The third phase: the best trials under another seed."""
-    return repeated(experiment, state, further_seeds(experiment)[0], phases.second)
-
-
-def third_seed(experiment: Experiment, state: SearchState, samplers: Samplers, phases: Phases) -> NewTrial | None:
-    """The best of those with a second seed under a third."""
-    return repeated(experiment, state, further_seeds(experiment)[1], phases.third)
 
 
 def further_seeds(experiment: Experiment) -> tuple[int, int]:

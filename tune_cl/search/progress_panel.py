@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from itertools import islice
 from math import inf
-from typing import ClassVar
+from typing import Self
 
 from rich.console import Console, Group
-from rich.constrain import Constrain
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -20,33 +19,86 @@ from tune_cl.history.state import RUNNING, Dev, SearchState, TrialState
 from tune_cl.space.wording import OF_CURRICULUM
 
 PAUSED = "paused"
-MARGIN = 3  # free columns right of the panel, for the terminal's ^C, and free lines below it
 KNOWN = 3  # iterations from which on the pace is known
+ROWS = 12  # trials of the panel
 TRIALS = "trials"
 REFRESHES = 2  # of the panel in a second
 Ranked = list[tuple[TrialState, Dev]]
 
 
-class Panel:
-    """A context; call `update` after each event. `trials`: how many there will be, of both arms. `noun`: what they are;
-    trainings of a confirmation, whose ends are told elsewhere, are not ranked."""
-
-    on_terminal: ClassVar[bool] = True  # whether a terminal shows it live
+class NoPanel:
+    """A context; call `update` after each event. Shows nothing; what is said goes where notes go. `trials`: how many
+    there will be, of both arms. `noun`: what they are; trainings of a confirmation, whose ends are told elsewhere, are
+    not ranked."""
 
     def __init__(self, trials: int, iterations: int, state: SearchState, noun: str = TRIALS):
-        self.trials, self.iterations, self.noun = trials, iterations, noun
-        self.console = Console(stderr=True, markup=False, emoji=False, highlight=False)
-        self.started = time.monotonic()
+        self.trials, self.iterations, self.noun, self.state = trials, iterations, noun, state
+        self.started = self.shown_until = time.monotonic()
         self.iterations_before = state.iterations  # of earlier sessions: they say nothing about the pace now
-        self.seen = 0  # trials looked at so far
-        self.reported = {trial.trial for trial in state.trials.values() if trial.outcome}
-        self.open: set[str] = set()
-        self.live = None
-        if self.on_terminal and self.console.is_terminal:
-            self.live = Live(console=self.console, refresh_per_second=REFRESHES, transient=True)
-        self.shown_until, self.latest = self.started, state
 
-    def __enter__(self) -> Panel:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def say(self, line: str) -> None:
+        say(line)
+
+    def update(self, state: SearchState) -> None: ...
+
+    def is_time(self) -> bool:
+        """Whether the panel is to be shown again, as for REFRESHES times a second."""
+        now = time.monotonic()
+        if now < self.shown_until:
+            return False
+        self.shown_until = now + 1 / REFRESHES
+        return True
+
+    def headline(self, state: SearchState, ranked: Ranked) -> str:
+        """How much is done, and the best trial of each arm. `ranked`: of `state`."""
+        ended = sum(trial.outcome is not None for trial in state.trials.values())
+        text = f"{state.name}: {ended} of {self.trials} {self.noun} done, {counted(state.iterations, 'iteration')}"
+        over_curricula = any(key.startswith(OF_CURRICULUM) for key in state.opened_in(CURRICULUM))
+        names = {PLAIN: "plain", CURRICULUM: "curriculum" if over_curricula else "others"}
+        best = [f"{names[trial.arm]} {at.dev:.4f} ({trial.trial})" for trial, at in best_of_arms(ranked)]
+        if best and self.noun == TRIALS:
+            text += f" · best dev {in_words(state.metric)}: {', '.join(best)}"
+        return text
+
+    def time_left(self, state: SearchState) -> str:
+        """At this session's pace, if the trials to come take as many iterations as those that have ended."""
+        done = state.iterations - self.iterations_before
+        if done < KNOWN:
+            return "time left: not known yet"
+        lengths = [trial.iterations for trial in state.trials.values() if trial.outcome] or [self.iterations]
+        missing = self.trials * sum(lengths) / len(lengths) - state.iterations
+        return time_left(max(missing, 0.0) * (time.monotonic() - self.started) / done)
+
+
+class StatusPanel(NoPanel):
+    """For a notebook: says the headline now and then, which replaces the line before."""
+
+    def __exit__(self, *_: object) -> None:
+        say(self.headline(self.state, self.state.ranked()))
+
+    def update(self, state: SearchState) -> None:
+        self.state = state
+        if self.is_time():
+            say(f"{self.headline(state, state.ranked())} · {self.time_left(state)}")
+
+
+class Panel(NoPanel):
+    """For a terminal, and for a log of it."""
+
+    def __init__(self, trials: int, iterations: int, state: SearchState, noun: str = TRIALS):
+        super().__init__(trials, iterations, state, noun)
+        self.console = Console(stderr=True, markup=False, emoji=False, highlight=False)
+        self.live = None
+        if self.console.is_terminal:
+            self.live = Live(console=self.console, refresh_per_second=REFRESHES, transient=True)
+        self.begun, self.open = len(state.trials), [trial.trial for trial in state.open_trials()]
+
+    def __enter__(self) -> Self:
         if self.live:
             self.live.start()
         return self
@@ -61,124 +113,40 @@ class Panel:
         self.console.print(text, soft_wrap=True)
 
     def update(self, state: SearchState) -> None:
-        """Called after every event, so it does little: the panel, which compares all trials, is rebuilt only when it is
-        shown."""
-        if len(state.trials) != self.seen:  # looks for new trials only if there are any: a search may have thousands
-            self.seen, self.open = len(state.trials), state.trials.keys() - self.reported
-        for name in sorted(self.open):
-            trial = state.trials[name]
-            if trial.outcome:
-                self.reported.add(name)
-                self.open.remove(name)
-                if self.noun != TRIALS:
-                    continue
-                if trial.outcome == "failed":  # on a terminal too: the panel has no room for the reason
-                    why, after = trial.reason or "no reason given", counted(trial.iterations, "iteration")
-                    self.say(f"{trial.trial} failed after {after}: {why} ({trial.words})")
-                elif not self.live:
-                    self.say(
-                        f"{trial.trial} {trial.outcome}: {self._value(state, trial)} "
-                        f"after {counted(trial.iterations, 'iteration')}, {trial.words}"
-                    )
-        if self.live and time.monotonic() >= self.shown_until:
+        """Called after every event, so it looks at open trials alone: a search may have thousands."""
+        if len(state.trials) > self.begun:
+            self.open += islice(state.trials, self.begun, None)
+            self.begun = len(state.trials)
+        for name in [name for name in self.open if state.trials[name].outcome]:
+            self.open.remove(name)
+            if self.noun == TRIALS:
+                self._say_end(state, state.trials[name])
+        if self.live and self.is_time():
             self.live.update(self.panel(state))
-            self.shown_until = time.monotonic() + 1 / REFRESHES
 
-    def panel(self, state: SearchState) -> Constrain:
-        """The headline and a line for each trial, as far as the terminal has room. Narrower than the terminal: else ^C,
-        which the terminal appends to the last line, would wrap it, and the panel could not be wiped off."""
-        width, height = self.console.width - MARGIN, self.console.height - MARGIN
-        ranked = state.ranked()  # takes the best value of every trial: once for all parts of the panel
-        headline = self._headline(state, ranked)
-        lines = len(headline.wrap(self.console, width))
-        trials = in_order(state, ranked)
-        room = max(1, height - lines - 1)  # the column names take a line
-        shown = trials if len(trials) <= room else trials[: max(1, room - 1)]
-        rest = trials[len(shown) :]
-        return Constrain(Group(headline, self._table(state, shown), *([more(rest)] if rest else [])), width)
+    def _say_end(self, state: SearchState, trial: TrialState) -> None:
+        """Says how a trial ended; on a terminal a failure alone, for whose reason the panel has no room."""
+        after = counted(trial.iterations, "iteration")
+        if trial.outcome == "failed":
+            self.say(f"{trial.trial} failed after {after}: {trial.reason or 'no reason given'} ({trial.words})")
+        elif not self.live:
+            self.say(f"{trial.trial} {trial.outcome}: {dev_words(state, trial)} after {after}, {trial.words}")
 
-    def _headline(self, state: SearchState, ranked: Ranked) -> Text:
-        ended = sum(trial.outcome is not None for trial in state.trials.values())
-        text = f"{state.name}: {ended} of {self.trials} {self.noun} done, {counted(state.iterations, 'iteration')}"
-        over_curricula = any(key.startswith(OF_CURRICULUM) for key in state.opened_in(CURRICULUM))
-        names = {PLAIN: "plain", CURRICULUM: "curriculum" if over_curricula else "others"}
-        best = [f"{names[trial.arm]} {at.dev:.4f} ({trial.trial})" for trial, at in best_of_arms(ranked)]
-        if best and self.noun == TRIALS:
-            text += f" · best dev {in_words(state.metric)}: {', '.join(best)}"
-        return Text(visible(text) + f" · {self._time_left(state)}", style="bold")
-
-    def _time_left(self, state: SearchState) -> str:
-        """Time left at this session's pace, if the trials to come take as many iterations as those that have ended."""
-        done = state.iterations - self.iterations_before
-        lengths = [trial.iterations for trial in state.trials.values() if trial.outcome] or [self.iterations]
-        open_trials = [trial for trial in state.trials.values() if trial.outcome is None]
-        mean = sum(lengths) / len(lengths)
-        missing = (self.trials - len(state.trials)) * mean + sum(
-            max(0.0, mean - trial.iterations) for trial in open_trials
-        )
-        if done < KNOWN:
-            return "time left: not known yet"
-        seconds = missing * (time.monotonic() - self.started) / done
-        return time_left(max(seconds, 0.0))
-
-    def _table(self, state: SearchState, trials: Iterable[TrialState]) -> Table:
-        grid = Table(box=None, pad_edge=False)
-        noun = self.noun.split()[0].removesuffix("s")
-        for column in (noun, "state", "iter.", f"dev {in_words(state.metric)}", "parameters"):
-            grid.add_column(column, no_wrap=column != "parameters")
-        for trial in trials:
-            params = Text(visible(trial.words), no_wrap=True, overflow="ellipsis")  # the only column that is cut to fit
-            cells = (trial.trial, trial_status(trial), str(trial.iterations), self._value(state, trial))
-            grid.add_row(*(Text(visible(cell)) for cell in cells), params)
-        return grid
-
-    @staticmethod
-    def _value(state: SearchState, trial: TrialState) -> str:
-        at = trial.best(state.metric)
-        return f"{at.dev:.4f}" if at else "-"
+    def panel(self, state: SearchState) -> Group:
+        """The headline and a line for each of the ROWS trials that matter most; rich cuts what the terminal lacks."""
+        ranked = state.ranked()
+        headline = Text(visible(f"{self.headline(state, ranked)} · {self.time_left(state)}"), style="bold")
+        table = Table(box=None, pad_edge=False)
+        for column in (self.noun.split()[0].removesuffix("s"), "state", "iter.", f"dev {in_words(state.metric)}"):
+            table.add_column(column, no_wrap=True)
+        table.add_column("parameters", no_wrap=True, overflow="ellipsis")
+        for trial in in_order(state, ranked)[:ROWS]:
+            cells = (trial.trial, trial_status(trial), str(trial.iterations), dev_words(state, trial), trial.words)
+            table.add_row(*(Text(visible(cell)) for cell in cells))
+        return Group(headline, table)
 
 
-class StatusPanel(Panel):
-    """For a notebook: says the headline now and then, which replaces the line before."""
-
-    on_terminal = False
-    ended = False  # without an error: fewer trials than planned may have been enough
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        self.ended = kind is None
-        self._show()
-
-    def say(self, line: str) -> None:
-        say(line)
-
-    def update(self, state: SearchState) -> None:
-        self.latest = state
-        if time.monotonic() >= self.shown_until:
-            self._show()
-            self.shown_until = time.monotonic() + 1 / REFRESHES
-
-    def _show(self) -> None:
-        say(self._headline(self.latest, self.latest.ranked()).plain)
-
-    def _time_left(self, state: SearchState) -> str:
-        """Nothing is left once all trials have ended: the line stays as the last one said."""
-        ended = sum(trial.outcome is not None for trial in state.trials.values())
-        return "done" if self.ended or ended >= self.trials else super()._time_left(state)
-
-
-class NoPanel(Panel):
-    """For callers who want no progress: nothing is shown; what is said goes where notes go."""
-
-    on_terminal = False
-
-    def say(self, line: str) -> None:
-        say(line)
-
-    def update(self, state: SearchState) -> None:
-        """Shows nothing."""
-
-
-PanelKind = type[Panel]
+PanelKind = type[NoPanel]
 
 
 def best_of_arms(ranked: Ranked) -> Ranked:
@@ -190,8 +158,8 @@ def best_of_arms(ranked: Ranked) -> Ranked:
 
 
 def in_order(state: SearchState, ranked: Ranked) -> list[TrialState]:
-    """The running trials, the best of each arm, the default, then the others that have ended and those that wait at a
-    rung, each best first; those that failed, and those under further seeds, are the last. `ranked`: of `state`."""
+    """The running trials, the best of each arm, the default, then the others that have ended and those that wait, each
+    best first."""
     trials, baseline = state.by_number(), state.baseline_trial()
     reached = {trial.trial: at.dev for trial, at in ranked}
     running = [trial for trial in trials if trial_status(trial) == RUNNING]
@@ -205,7 +173,6 @@ def trial_status(trial: TrialState) -> str:
     return (trial.outcome or (PAUSED if trial.paused else RUNNING)).replace("_", " ")
 
 
-def more(trials: list[TrialState]) -> str:
-    """The line that stands for trials not shown."""
-    paused = sum(trial_status(trial) == PAUSED for trial in trials)
-    return f"… and {len(trials)} more" + (f" ({paused} paused)" if paused else "")
+def dev_words(state: SearchState, trial: TrialState) -> str:
+    at = trial.best(state.metric)
+    return f"{at.dev:.4f}" if at else "-"
