@@ -46,7 +46,9 @@ class Objective:
     def required(self) -> Function:
         """The function. Raises ConfigError if only its record was read."""
         if self.function is None:
-            raise ConfigError(missing(self))
+            wrong = f"the search trains by the function {self.name}, which is not given"
+            right = f"objective={self.name} in Python, or {OPTION} {self.option}"
+            raise ConfigError(Problem("objective", wrong, right))
         return self.function
 
     @property
@@ -55,26 +57,16 @@ class Objective:
         return sys.modules.get(_definition(self.function).__module__)
 
 
-def missing(objective: Objective) -> Problem:
-    """The problem of a search by a function that is not at hand."""
-    right = f"objective={objective.name} in Python, or {OPTION} {objective.option}"
-    return Problem("objective", f"the search trains by the function {objective.name}, which is not given", right)
-
-
 def objective_of_record(document: Mapping[str, Any]) -> Objective:
-    """The inverse of `Objective.record`; raises ConfigError for another document."""
-    if not isinstance(document, Mapping) or "name" not in document:
-        right = f"no such key in a file: {OPTION} FILE.py:FUNCTION gives the function"
-        raise ConfigError(Problem("objective", "is not a record of a function", right))
-    return Objective(str(document["name"]), document.get("file"))
+    """The inverse of `Objective.record`."""
+    return Objective(document["name"], document["file"])
 
 
 def same(record: Objective, given: Objective) -> Objective:
     """The given function for a search that recorded one. Raises ConfigError for one of another name."""
     if record.name != given.name:
-        raise ConfigError(
-            replace(missing(record), wrong=f"the search trains by {record.name}, and not by {given.name}")
-        )
+        wrong = f"the search trains by {record.name}, and not by {given.name}"
+        raise ConfigError(Problem("objective", wrong, f"{OPTION} {record.option}"))
     return replace(record, function=given.function)
 
 
@@ -109,15 +101,14 @@ def _definition(function: Any) -> Any:
 
 def load_objective(text: str) -> Objective:
     """The objective that `--objective FILE.py:FUNCTION` names, whose file is run as a module. Raises ConfigError."""
-    path, colon, name = text.rpartition(":")
-    if not (path and colon and name):
-        raise ConfigError(Problem(OPTION, f"'{text}' is not FILE.py:FUNCTION", "e.g. own_trainer.py:train"))
+    path, _, name = text.rpartition(":")
+    if not Path(path).expanduser().is_file():
+        raise ConfigError(Problem(OPTION, f"'{text}' names no Python file", "FILE.py:FUNCTION"))
     module = _module(Path(path).expanduser().resolve())
     function = getattr(module, name, None)
     if function is None:
         functions = [key for key, value in vars(module).items() if inspect.isfunction(value)]
-        right = nearest(name, functions) if functions else "a file that defines it"
-        raise ConfigError(Problem(OPTION, f"{path} has no function '{name}'", right))
+        raise ConfigError(Problem(OPTION, f"{path} has no function '{name}'", nearest(name, functions)))
     return objective_of(function)
 
 
@@ -125,8 +116,8 @@ def _module(path: Path) -> ModuleType:
     """The module of a file. As for a script, its folder is searched for what it imports."""
     name = f"objective_{path.stem}"  # not the name of a module that is imported
     spec = spec_from_file_location(name, path)
-    if spec is None or spec.loader is None or not path.is_file():
-        raise ConfigError(Problem(OPTION, f"there is no Python file {path}", "FILE.py:FUNCTION"))
+    if spec is None or spec.loader is None:
+        raise ConfigError(Problem(OPTION, f"{path} is no Python file", "FILE.py:FUNCTION"))
     folder = str(path.parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)

@@ -38,21 +38,21 @@ def task_problems(run: TrainingConfig, task: Task) -> Iterator[Problem]:
         yield Problem("metric", f"'{run.metric}' judges rankings, {data}", ACCURACY)
     if loss not in class_losses():
         yield Problem("training.loss", f"'{loss}' learns to rank, {data}", " or ".join(class_losses()))
-    if run.training.negatives != TrainingSettings().negatives:
-        yield Problem("training.negatives", "pairs to classify have no negatives", "leave it out")
-    if run.training.draws_hard_negatives:
-        yield Problem("training.hard_negatives", "pairs to classify have no negatives", "leave it out")
-    if run.evaluation != EvaluationConfig():
-        yield Problem("evaluation.relevance_level", "a class is not more or less relevant", "leave it out")
+    of_rankings = {
+        "training.negatives": run.training.negatives != TrainingSettings().negatives,
+        "training.hard_negatives": run.training.draws_hard_negatives,
+        "evaluation.relevance_level": run.evaluation != EvaluationConfig(),
+        "curriculum.negatives.schedule": curriculum.negatives.schedule != "none",
+        "curriculum.objective_switch": curriculum.objective_switch != "none",
+    }
+    for key, is_set in of_rankings.items():
+        if is_set:
+            yield Problem(key, f"only rankings have it, {data}", "leave it out")
     if WEIGHTINGS[curriculum.weighting] is not None:
         right = f"one of none, {', '.join(sorted(OF_DIFFICULTY))}"
         yield Problem("curriculum.weighting", f"'{curriculum.weighting}' {NO_RUN}", right)
     if curriculum.reads_scoring and SCORINGS[curriculum.scoring].unfit:
         yield unfit_scoring(curriculum.scoring)
-    if curriculum.negatives.schedule != "none":
-        yield Problem("curriculum.negatives.schedule", "pairs to classify have no negatives", "none")
-    if curriculum.objective_switch != "none":
-        yield Problem("curriculum.objective_switch", f"'{curriculum.objective_switch}' learns to rank, {data}", "none")
 
 
 def unfit_scoring(name: str) -> Problem:

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from trainables.config.function import Objective, missing, objective_of_record, same
+from trainables.config.function import OPTION, Objective, objective_of_record, same
 from trainables.config.keys import NEEDS, TrainingConfig, unflatten, without_effect
 from trainables.config.objective import OBJECTIVE
 from trainables.config.task_fit import require_fit
@@ -166,7 +166,8 @@ def build(name: str, file: Mapping[str, Any], given: Flat, objective: Objective 
     if the file has none; `objective`: the user's function that trains, if one does."""
     problems: list[Problem] = []
     if OBJECTIVE in file and objective is None:
-        problems.append(missing(objective_of_record(file[OBJECTIVE])))
+        right = f"objective= in Python, or {OPTION} FILE.py:FUNCTION"
+        problems.append(Problem(OBJECTIVE, "a file cannot name a training function", right))
     in_file = flat_keys({key: value for key, value in file.items() if key not in (*TEXTS, OBJECTIVE)}, problems)
     keys = in_file | given
     file_keys, line_keys = training_keys(in_file), training_keys(given)

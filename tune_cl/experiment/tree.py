@@ -133,7 +133,7 @@ def checked_tree(file: Flat, line: Flat, objective: str | None, problems: list[P
         tree.parameters = in_order(tree.parameters)
     for key in list(tree.parameters):
         with gathering(problems):
-            check_condition(tree, key, keys)
+            check_condition(tree, key)
     return tree
 
 
@@ -215,9 +215,9 @@ def suit_turns(tree: Tree) -> None:
         tree.left_out[f"{key}: turns"] = "each query of the data is a single text"
 
 
-def check_condition(tree: Tree, key: str, keys: Flat) -> None:
+def check_condition(tree: Tree, key: str) -> None:
     """Checks the values in a parameter's condition, and leaves the parameter out if the command line has ruled it out.
-    Raises ConfigError if the condition is wrong or was never possible. `keys`: all that are written."""
+    Raises ConfigError if the condition is wrong or was never possible."""
     parameter, when = tree.parameters[key], dict[str, tuple[Any, ...]]()
     for other, options in parameter.when.items():
         location = f"{key}.when.{other}"
@@ -225,17 +225,14 @@ def check_condition(tree: Tree, key: str, keys: Flat) -> None:
             return tree.leave_out(key, f"it exists only with {other}")
         if other not in tree.fields:
             raise ConfigError(replace(unknown_key(other, shown(options), tree.fields), location=location))
-        searched = tree.parameters.get(other)
-        if other in keys and other not in tree.fixed and searched is None:
-            continue  # its own problem is reported
         when[other] = tuple(all_checked(other, tree.fields[other], options, location))
-        can_be = searched.allows if searched else tree.values(other).__contains__
-        possible = [value for value in when[other] if can_be(value)]
-        could_be = ", ".join(map(shown, tree.values(other)))
-        if other in tree.line and not possible:
-            return tree.leave_out(key, f"{other} is {could_be}")
-        if not possible or (searched and other not in tree.line and len(possible) < len(when[other])):
-            raise ConfigError(Problem(location, f"{shown(list(options))} is not possible", f"some of {could_be}"))
+        can_be = tree.parameters[other].allows if other in tree.parameters else tree.values(other).__contains__
+        if any(map(can_be, when[other])):
+            continue
+        possible = ", ".join(map(shown, tree.values(other)))
+        if other in tree.line:
+            return tree.leave_out(key, f"{other} is {possible}")
+        raise ConfigError(Problem(location, f"{shown(list(options))} is not possible", f"some of {possible}"))
     tree.parameters[key] = replace(parameter, when=when)
     return None
 

@@ -7,13 +7,7 @@ from tune_cl.schedulers.asha import Asha
 from tune_cl.schedulers.model import Model
 from tune_cl.schedulers.scheduler import Decision, Scheduler, Setup
 
-__all__ = [
-    "SCHEDULERS",
-    "Decision",
-    "Scheduler",
-    "Setup",
-    "promotes",
-]
+__all__ = ["SCHEDULERS", "Decision", "Scheduler", "Setup"]
 
 SCHEDULERS: Registry[type[Scheduler]] = Registry(
     "search.scheduler",
@@ -21,8 +15,3 @@ SCHEDULERS: Registry[type[Scheduler]] = Registry(
     Entry("asha", Asha, "the best 1/reduction_factor of those at a rung go on", "Li et al. 2020"),
     Entry("model", Model, "goes on with the most promising extrapolated curve", "Swersky et al. 2014"),
 )
-
-
-def promotes(scheduler: str, promotion: bool | None) -> bool:
-    """`search.promotion`, or its default: true if the scheduler can pause trials."""
-    return SCHEDULERS[scheduler].can_pause if promotion is None else promotion

@@ -102,11 +102,6 @@ class Scheduler:
         """`on_result` for a trial that was started, after its value was recorded."""
         return Decision.GO_ON
 
-    @property
-    def pauses(self) -> bool:
-        """Whether trials may pause."""
-        return self.can_pause and self.setup.promotion
-
     def next_paused(self, last: bool) -> str | None:
         """The paused trial that is to go on before any new one starts. `last`: no new trial will come, and none
         runs."""

@@ -23,7 +23,7 @@ from tune_cl.history.events import ArmPlanned
 from tune_cl.history.state import RAN_TO_THE_END, SearchState, TrialState, as_point
 from tune_cl.results import Result
 from tune_cl.samplers import SEARCHERS, Sampler
-from tune_cl.schedulers import SCHEDULERS, Scheduler, Setup, promotes
+from tune_cl.schedulers import SCHEDULERS, Scheduler, Setup
 from tune_cl.space.space import Flat
 
 SMALL = 16  # trials of a search, below which no sampler has enough to learn from
@@ -129,12 +129,13 @@ def startup_trials(experiment: Experiment, arm: Arm) -> int:
 def setup_of(experiment: Experiment) -> Setup:
     """What the scheduler needs to know."""
     search = experiment.search
+    can_pause = SCHEDULERS[search.scheduler].can_pause
     return Setup(
         max_iterations=experiment.base.run.training.max_iterations,
         reduction_factor=search.reduction_factor,
         grace=search.grace,
         first_rung=search.first_rung,
-        promotion=promotes(search.scheduler, search.promotion),
+        promotion=can_pause if search.promotion is None else search.promotion,
     )
 
 
