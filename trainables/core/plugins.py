@@ -130,7 +130,8 @@ def _load_error(error: BaseException, name: str) -> UserError:
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if name == frame.filename or package in frame.filename]
     place = f"{own[-1].filename}:{own[-1].lineno}" if own else f"{OPTION} {name}"
-    return ConfigError(Problem(place, f"{type(error).__name__}: {' '.join(str(error).split())}", WHOLE))
+    wrong, _, right = " ".join(str(error).split()).partition("; ")
+    return ConfigError(Problem(place, f"{type(error).__name__}: {wrong}", right or WHOLE))
 
 
 # -- parts of one's own in a configuration -----------------------------------------------------------------------------

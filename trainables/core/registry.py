@@ -10,7 +10,6 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Container, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -67,6 +66,11 @@ class Entry(Generic[Value]):
     def built_in(self) -> bool:
         return self.module.partition(".")[0] in OURS
 
+    @property
+    def file(self) -> str:
+        """Of the module that registered it; the module's name for a notebook's."""
+        return getattr(sys.modules.get(self.module), "__file__", None) or self.module
+
 
 Derive = Callable[[Entry[T]], Entry[Any] | None]
 
@@ -116,7 +120,8 @@ class Registry(Mapping[str, T]):
         """Adds an entry, or the new version of one that the same part of a module registered. Raises ValueError for a
         name that another part has."""
         if (other := self.entries.get(entry.name)) and (other.module, other.part) != (entry.module, entry.part):
-            raise ValueError(f"the name '{entry.name}' {_owner(other)}; another name")
+            owner = "is built in" if other.built_in else f"is registered in {other.file}"
+            raise ValueError(f"the name '{entry.name}' {owner}; another name")
         self.entries[entry.name] = entry
         for derive, follower in self._followers:
             if (derived := derive(entry)) is not None:
@@ -136,20 +141,17 @@ class Registry(Mapping[str, T]):
     def decorator(
         self, name: object, summary: str, source: str, value_of: Callable[[Any], T]
     ) -> Callable[[Part], Part]:
-        """The decorator that a caller's caller puts before a part: registers what `value_of` makes of the part, and
-        leaves the part as it is.
-
-        Without a `summary`, the first line of the part's docstring is one. Raises ConfigError at the caller's line for
-        a name that is taken or cannot be written in a configuration, and for what `value_of` raises as ValueError.
-        """
-        caller = sys._getframe(2)
-        module, location = caller.f_globals.get("__name__", ""), f"{caller.f_code.co_filename}:{caller.f_lineno}"
-        with _errors_at(location):
-            part_name = _part_name(name)
+        """Registers what `value_of` makes of a part, and leaves the part as it is. Without a `summary`, the first line
+        of the part's docstring is one. Raises ValueError for a name that is taken or cannot be written in a
+        configuration."""
+        if not (isinstance(name, str) and NAME.fullmatch(name)):
+            raise ValueError(f"{name!r} is not a name; a word of letters, digits and _, in parentheses")
+        part_name = name
 
         def register(part: Part) -> Part:
-            with _errors_at(location):
-                self.add(Entry(part_name, value_of(part), summary or _first_line(part), source, module, _of(part)))
+            first_line = (inspect.getdoc(part) or "").strip().partition("\n")[0].rstrip(".")
+            value, words = value_of(part), summary or first_line
+            self.add(Entry(part_name, value, words, source, str(getattr(part, "__module__", "")), _name_of(part)))
             return part
 
         return register
@@ -159,49 +161,20 @@ REGISTRIES: list[Registry[Any]] = []
 """All registries."""
 
 
-@contextmanager
-def _errors_at(location: str) -> Iterator[None]:
-    """Turns a ValueError, `wrong; right`, into a ConfigError at the location."""
-    try:
-        yield
-    except ValueError as error:
-        wrong, _, right = str(error).partition("; ")
-        raise ConfigError(Problem(location, wrong, right)) from None
-
-
-def _part_name(name: object) -> str:
-    """The name of a part. Raises ValueError if it cannot be one."""
-    if isinstance(name, str) and NAME.fullmatch(name):
-        return name
-    if callable(name):
-        raise ValueError(f"'{_of(name)}' is registered without a name; the name in parentheses, as in (\"mine\")")
-    raise ValueError(f"{name!r} is not a name; a word of letters, digits and _")
-
-
-def _owner(entry: Entry[Any]) -> str:
-    if entry.built_in:
-        return "is built in"
-    return f"is registered in {getattr(sys.modules.get(entry.module), '__file__', None) or entry.module}"
-
-
-def _of(part: object) -> str:
+def _name_of(part: object) -> str:
     return getattr(part, "__qualname__", type(part).__qualname__)
-
-
-def _first_line(part: object) -> str:
-    return (inspect.getdoc(part) or "").strip().partition("\n")[0].rstrip(".")
 
 
 def require_arguments(part: Any, *names: str) -> None:
     """Raises ValueError unless the part can be called with these arguments, in order."""
     right = f"a function of ({', '.join(names)})"
     if not callable(part) or inspect.isclass(part):
-        raise ValueError(f"'{_of(part)}' is not a function; {right}")
+        raise ValueError(f"'{_name_of(part)}' is not a function; {right}")
     signature = inspect.signature(part)
     try:
         signature.bind(*names)
     except TypeError:
-        raise ValueError(f"'{_of(part)}' takes {signature}; {right}") from None
+        raise ValueError(f"'{_name_of(part)}' takes {signature}; {right}") from None
 
 
 def require_known(needs: Any, names: frozenset[str]) -> frozenset[str]:

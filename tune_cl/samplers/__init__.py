@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from trainables.core.registry import Entry, Registry
 from tune_cl.samplers.modelled import GpSampler, TpeSampler, TrialResult
-from tune_cl.samplers.sampler import GridSampler, Outcome, RandomSampler, Sampler
+from tune_cl.samplers.sampler import GridSampler, RandomSampler, Sampler
 
-__all__ = ["SEARCHERS", "GpSampler", "GridSampler", "Outcome", "RandomSampler", "Sampler", "TpeSampler", "TrialResult"]
+__all__ = ["SEARCHERS", "GpSampler", "GridSampler", "RandomSampler", "Sampler", "TpeSampler", "TrialResult"]
 
 SEARCHERS: Registry[type[Sampler]] = Registry(
     "search.searcher",

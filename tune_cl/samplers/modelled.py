@@ -18,7 +18,7 @@ from optuna.samplers import BaseSampler, GPSampler, TPESampler
 from optuna.trial import FixedTrial, FrozenTrial, TrialState, create_trial
 
 from trainables.core.randomness import generator
-from tune_cl.samplers.sampler import Outcome, RandomSampler
+from tune_cl.samplers.sampler import RandomSampler
 from tune_cl.space.space import Flat, Space
 
 
@@ -31,7 +31,7 @@ class TrialResult:
     curve: dict[int, float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, values: Mapping[int, float], outcome: Outcome) -> TrialResult:
+    def of(cls, values: Mapping[int, float], outcome: str) -> TrialResult:
         """A stopped trial has a curve but no value: a result of fewer iterations is not a final one."""
         curve, best = {}, -math.inf
         for iteration, value in sorted(values.items()):
@@ -67,7 +67,7 @@ class ModelSampler(RandomSampler, ABC):
     def optuna_sampler(self, seed: int) -> BaseSampler:
         """A fresh sampler of Optuna's."""
 
-    def tell(self, number: int, values: Mapping[int, float], outcome: Outcome) -> None:
+    def tell(self, number: int, values: Mapping[int, float], outcome: str) -> None:
         self.results[number] = TrialResult.of(values, outcome)
 
     def compare(self, number: int, reference: float) -> None:

@@ -9,13 +9,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from itertools import chain
-from typing import Any, Literal
+from typing import Any
 
 from trainables.core.randomness import generator
 from tune_cl.space.parameters import Parameter
 from tune_cl.space.space import Flat, Space, identity
 
-Outcome = Literal["completed", "pruned", "failed"]
 REDRAWS = 20
 CHANCES = 200  # random draws when a model suggests only what was tried; only after them is a finite space walked
 
@@ -59,8 +58,9 @@ class Sampler(ABC):
         """Trial `number` has started with these values, which `ask` answered now or in an earlier session."""
         self.points[number] = dict(point)
 
-    def tell(self, number: int, values: Mapping[int, float], outcome: Outcome) -> None:  # noqa: B027
-        """How the trial ended (pruned: stopped early). `values`: the metric by iteration, higher = better."""
+    def tell(self, number: int, values: Mapping[int, float], outcome: str) -> None:  # noqa: B027
+        """How the trial ended: completed, stopped_early or failed. `values`: the metric by iteration, higher =
+        better."""
 
     def compare(self, number: int, reference: float) -> None:  # noqa: B027
         """What the trial's twin reached, which has the values that both share: the metric, higher = better."""

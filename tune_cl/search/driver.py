@@ -23,8 +23,7 @@ from tune_cl.experiment.experiment import Experiment, TrialConfig
 from tune_cl.history.events import Event, ResultEvent
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import TRIALS
-from tune_cl.history.state import SearchState, TrialState, as_point, initial_state
-from tune_cl.samplers import Outcome
+from tune_cl.history.state import RAN_TO_THE_END, SearchState, TrialState, as_point, initial_state
 from tune_cl.schedulers import Decision
 from tune_cl.search.phases import (
     NewTrial,
@@ -44,12 +43,6 @@ from tune_cl.space.space import Flat
 
 BASELINE_TRIAL = "t0000"
 PAUSED = "paused"  # of a Stop, in place of an outcome
-OUTCOMES: dict[str, Outcome] = {  # for samplers
-    "completed": "completed",
-    "baseline": "completed",
-    "stopped_early": "pruned",
-    "failed": "failed",
-}
 REPORTED = ("train_loss", "available_share", "mean_weight", "samples_per_second", "seconds")
 ON_A_DEVICE = ("device_memory_mib",)  # reported only by trainings on a device
 log = logging.getLogger(__name__)
@@ -171,8 +164,9 @@ class SearchProgress:
     def _tell(self, trial: TrialState, outcome: str) -> None:
         """Gives the arm's sampler a trial's curve, if it knows the trial."""
         if trial.trial in self.numbers:
-            values = trial.dev(self.metric)
-            self.samplers[trial.arm].tell(self.numbers[trial.trial], values, OUTCOMES[outcome])
+            whole = outcome in RAN_TO_THE_END
+            sampler = self.samplers[trial.arm]
+            sampler.tell(self.numbers[trial.trial], trial.dev(self.metric), "completed" if whole else outcome)
 
 
 @dataclass
