@@ -43,7 +43,7 @@ USAGE = {
     "train --data docstrings --set curriculum.pacin=root": "curriculum.pacin: curriculum.pacing?",
     "train --set curriculum.delta=0": "curriculum.delta: 0",
     "train --set curriculum.m=.5": "curriculum.m: 0.5",
-    f"check quickstart --set seed={DEEP}": "--set seed:1: deeply",
+    f"check quickstart --set seed={DEEP}": "--set seed:1: recursion",
     "check quickstart --set search.trials={}": "search.trials: {}",
     "run quickstart --trials 0": "search.trials: 0",
     "run quickstart --storage ftp://x": "--storage: 'ftp://x'",

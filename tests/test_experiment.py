@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
 
 from search_spaces import SPACES
 from tests.support.data_folders import FORMS, trec_files, write_folder
-from tests.support.space_files import OPEN, Write, problems, write
+from tests.support.space_files import OPEN, Write, write
 from trainables.config.keys import TrainingConfig
 from trainables.core.errors import ConfigError
 from trainables.core.randomness import generator
@@ -21,11 +21,9 @@ from trainables.curriculum.scoring import SCORINGS
 from trainables.curriculum.weighting import WEIGHTINGS
 from trainables.training.prepared import prepared_key
 from tune_cl.experiment.load import build, from_yaml, load_experiment, load_training_run, parse_overrides, to_yaml
-from tune_cl.experiment.paths import in_any_folder
 from tune_cl.experiment.readers import distinct_rankers
-from tune_cl.experiment.space_schema import space_schema
 from tune_cl.search.phases import phases_of
-from tune_cl.space.space_files import dump_yaml, find_space, parse_yaml, read_space
+from tune_cl.space.space_files import dump_yaml, find_space, parse_yaml
 from tune_cl.verdict.opponents import filter_config
 
 __all__ = ["write"]  # a fixture
@@ -42,23 +40,6 @@ def test_shipped_spaces(name: str) -> None:
     plain, shared = "plain training as given" in experiment.description, experiment.arms.shared_space
     assert plain == (not shared.parameters), "a space that tunes nothing for plain training says so"
     assert find_space(name).read_text(encoding="utf-8").startswith("# yaml-language-server: $schema=schema.json\n")
-    assert Draft202012Validator(space_schema()).is_valid(read_space(find_space(name))[0])
-
-
-@pytest.mark.parametrize(
-    ("space", "fits"),
-    [
-        ({"training": {"lr": [1e-3, 1e-4], "negative_ranks": [1, 5]}, "data": "docstrings", "ranker": "knrm"}, True),
-        ({"curriculum.teacher.ranker": "bert", "parameters.x": {"int": [1, 3]}, "baseline": {"seed": 1}}, True),
-        ({"curriculum": {"m": "inf", "negatives.pacing": "linear"}, "search": {"resources.gpu": 0.5}}, True),
-        ({"training": {"lrr": 1e-3}}, False),
-        ({"training.lr": {"uniform": [1e-4]}}, False),
-        ({"curriculum.pacing": {"choice": ["rooot"]}}, False),
-        ({"metric": ["map", "mrr"]}, False),
-    ],
-)
-def test_the_schema_of_spaces(space: dict[str, Any], fits: bool) -> None:
-    assert Draft202012Validator(space_schema()).is_valid(space) == fits
 
 
 def test_nested_dotted_and_short_forms_are_one() -> None:
@@ -164,7 +145,6 @@ def test_a_grid_tries_all_unless_told_how_many() -> None:
         ("[1e-3, 1E5, .5, -2.e-1, 3, inf, .inf, none, 1e]", [1e-3, 1e5, 0.5, -0.2, 3, "inf", math.inf, "none", "1e"]),
         *((text, text) for text in ("yes", "off", "1_000", "2001-12-14")),
         ("true", True),
-        ("0o17", 15),
         ("'010'", "010"),
     ],
 )
@@ -173,24 +153,19 @@ def test_yaml_scalars_are_those_of_1_2(text: str, value: object) -> None:
     assert parse_yaml(dump_yaml({"key": value}), "x") == {"key": value}
 
 
-@pytest.mark.parametrize(("text", "right"), [("1:30", "90"), ("-007", "-7"), ("01.5", "1.5"), ("[1, 08]", "8")])
-def test_what_yaml_1_1_reads_otherwise_is_refused(text: str, right: str) -> None:
-    with pytest.raises(ConfigError, match=rf"error: file:1: .* base .*; {right}\b"):
-        parse_yaml(text, "file")
-
-
 def test_field_files_of_yaml(shared: Path) -> None:
     """What other tools write, and what editors leave in a file."""
     folder = shared.parent / "round3" / "yaml"
     told = {
         "nbsp.yaml": "U+00A0 (no-break space)",
         "zero_width.yaml": "U+200B (zero width space)",
-        "merge_key.yaml": "the value written out",
-        "wandb_minmax.yaml": "{uniform: [0.0001, 0.01]}",
-        "wandb_values.yaml": "{choice: [0.0001, 0.01]}",
+        "merge_key.yaml": "write the value out",
+        "wandb_minmax.yaml": "{uniform: [a, b]}",
+        "wandb_values.yaml": "{choice: [...]}",
     }
     for name, words in told.items():
-        assert words in " ".join(problems(str(folder / name)).values()), name
+        with pytest.raises(ConfigError, match=re.escape(words)):
+            load_experiment(str(folder / name))
     for name in ("desc_null", "empty_section", "range_strings", "small", "tilde"):
         experiment = load_experiment(str(folder / f"{name}.yaml"))
         assert experiment.description == "" and "curriculum.pacing" in experiment.space.parameters
@@ -267,7 +242,7 @@ def test_a_search_names_its_files_from_any_folder(tmp_path: Path, monkeypatch: p
         "curriculum.teacher.ranker": {"name": "bert", "model": "trec"},
         "baseline.training.pretrain_data": "trec",
     }
-    whole = in_any_folder(build("space", keys, {}))
+    whole = build("space", keys, {})
     monkeypatch.chdir("/")
     run: Any = whole.base.run
     assert (run.data.source, run.curriculum.teacher.ranker.model) == (data, data)

@@ -241,7 +241,7 @@ def test_keys_that_do_not_belong_to_a_function() -> None:
     found = problems(SPACE | {"training": {"lr": 0.1}, "ranker": {"vectors": "x"}, "curriculum": {"pacing": "rot"}})
     assert "did you mean parameters.lr?" in found["training.lr"]
     assert "ranker.vectors" in found and found["curriculum.pacing"].startswith("unknown value 'rot'")
-    assert "none is given; --objective FILE.py:FUNCTION" in problems(SPACE, None)["parameters.lr"]
+    assert "unknown key" in problems(SPACE, None)["parameters.lr"]
     assert "is not possible" in problems(SPACE | {"metric": "a?b"})["metric"]
 
 
@@ -262,8 +262,8 @@ def test_a_search_goes_on_with_the_function_that_it_began_with(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("option", "wrong"),
     [
-        ("own.py", "is not FILE.py:FUNCTION"),
-        ("none.py:f", "there is no Python file"),
+        ("own.py", "'own.py' names no Python file"),
+        ("none.py:f", "'none.py:f' names no Python file"),
         ("own.py:g", "has no function 'g'; known: f, one"),
         ("own.py:NUMBER", "3 is not a function"),
         ("own.py:one", "one cannot be called with two arguments"),

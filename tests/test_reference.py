@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
+from search_spaces import SPACES
 from trainables.config.keys import configuration_fields, ranker_fields
 from trainables.core.validation import validate_value
 from trainables.rankers import RANKERS
 from tune_cl.experiment.search_keys import SEARCH_KEYS
+from tune_cl.space.space_files import read_space
 
 FIELDS = [*configuration_fields(()).items(), *SEARCH_KEYS.items()]
 FIELDS += [pair for ranker in RANKERS for pair in ranker_fields(ranker).items()]
@@ -29,6 +33,14 @@ def test_pages_and_schema_are_what_the_code_says(script: dict[str, Any]) -> None
     assert not stale, f"python docs/reference.py writes {stale} again"
     tables = [found[2] for text in pages.values() for found in script["MADE"].finditer(text)]
     assert sorted(tables) == sorted(script["TABLES"])
+
+
+def test_the_schema_of_spaces(script: dict[str, Any]) -> None:
+    validator = Draft202012Validator(json.loads(script["schema"]()))
+    right: list[Any] = [*map(read_space, SPACES.values()), {"curriculum": {"m": "inf", "negatives.pacing": "linear"}}]
+    right.append({"training": {"lr": [1e-3, 1e-4], "negative_ranks": [1, 5]}, "data": "docstrings", "ranker": "knrm"})
+    wrong = [{"training": {"lrr": 1e-3}}, {"training.lr": {"uniform": [1e-4]}}, {"metric": ["map", "mrr"]}]
+    assert all(map(validator.is_valid, right)) and not any(map(validator.is_valid, wrong))
 
 
 def test_every_shipped_space_has_its_question_and_minutes(script: dict[str, Any]) -> None:

@@ -16,47 +16,28 @@ from trainables.training.prepared import prepare
 from trainables.training.trainer import Training
 from tune_cl.history.state import experiment_of, replay
 from tune_cl.results import Remark
-from tune_cl.search.remarks import Fall, endless, fall_of, grouped, idle, in_count, range_to_try, remarks
+from tune_cl.search.remarks import end_of, grouped, idle, in_count, remarks
 from tune_cl.space.parameters import Parameter, choice
 
 
 @pytest.mark.parametrize(
-    ("curve", "fall"),
+    ("parameter", "value", "end"),
     [
-        ([0.4, 0.1, 0.35], Fall(0.4, 0.1, 2)),
-        ([0.1, 0.4, 0.2, 0.1, 0.5], Fall(0.4, 0.2, 3)),
-        ([0.4, 0.1, 0.15], None),  # it does not come back
-        ([0.4, 0.3, 0.5], None),
-        ([0.4, float("nan"), 0.5], None),
-        ([0.0, 0.0, 0.1], None),
-        ([], None),
+        (choice(1e-3, 3e-4, 3e-3), 3e-3, 1),
+        (choice(1e-3, 3e-4, 3e-3), 3e-4, -1),
+        (choice(1e-3, 3e-4, 3e-3), 1e-3, 0),
+        (choice(1e-3, 1e-2), 1e-2, 0),  # two values are not a range
+        (choice("a", "b", "c"), "a", 0),
+        (choice(True, False), True, 0),
+        (Parameter(FloatDistribution(1e-4, 1e-2, log=True)), 9.9e-3, 1),
+        (Parameter(FloatDistribution(1e-4, 1e-2, log=True)), 1e-3, 0),
+        (Parameter(FloatDistribution(0.2, 0.6)), 0.21, -1),
+        (Parameter(IntDistribution(1, 5)), 5, 1),
+        (choice(2, 4, float("inf")), float("inf"), 0),
     ],
 )
-def test_a_curve_that_falls_by_half_and_comes_back(curve: list[float], fall: Fall | None) -> None:
-    assert fall_of(dict(enumerate(curve, 1))) == fall
-
-
-@pytest.mark.parametrize(
-    ("leaf", "value", "wider"),
-    [
-        (choice(1e-3, 3e-4, 3e-3), 3e-3, (1e-3, 9e-3)),
-        (choice(1e-3, 3e-4, 3e-3), 1e-3, None),
-        (choice(1e-3, 1e-2), 1e-2, None),  # two values are not a range
-        (choice("a", "b", "c"), "a", None),
-        (choice(True, False, True), True, None),
-        (Parameter(FloatDistribution(1e-4, 1e-2, log=True)), 9.9e-3, (1e-3, 0.1)),
-        (Parameter(FloatDistribution(1e-4, 1e-2, log=True)), 1e-3, None),
-        (Parameter(FloatDistribution(0.2, 0.6)), 0.6, (0.4, 0.8)),
-        (choice(0.2, 0.3, 0.4, 0.5, 0.6), 0.2, (0.1, 0.3)),
-        (choice(2, 4, 6, 8), 8, (6, 10)),
-        (Parameter(IntDistribution(1, 5)), 1, None),  # the key itself ends there
-        (choice(2, 4, float("inf")), float("inf"), None),
-    ],
-)
-def test_a_value_at_the_end_of_its_range_has_a_range_to_try(
-    leaf: Parameter, value: Any, wider: tuple[float, float] | None
-) -> None:
-    assert range_to_try(leaf, value, lambda other: other > 0) == (wider and pytest.approx(wider))
+def test_a_value_at_the_end_of_its_range(parameter: Parameter, value: Any, end: int) -> None:
+    assert end_of(parameter, value) == end
 
 
 def training(**curriculum: Any) -> TrainingConfig:
@@ -75,14 +56,12 @@ def trees(switch: int) -> TrainingConfig:
     )
 
 
-def test_curricula_that_do_nothing_and_those_that_never_end() -> None:
+def test_curricula_that_do_nothing() -> None:
     assert "first step" in str(idle(training(pacing="linear", delta=1.0, T=0.5)))
     acting = [training(pacing="linear", delta=0.9, T=0.5), training(weighting="kde", m=4), training()]
     acting.append(training(pacing="linear", delta=1.0, weighting="kde", m=4))
     assert [idle(run) for run in acting] == [None] * 4
     assert "50" in str(idle(trees(50))) and idle(trees(49)) is None
-    assert "m=9" in str(endless(training(weighting="kde", m=9))) and endless(training(weighting="kde", m=8)) is None
-    assert endless(training(weighting="kde", m=float("inf"))) is None, "asked for"
 
 
 def test_one_failure_is_told_once_with_all_that_failed() -> None:
@@ -132,12 +111,11 @@ def test_what_is_odd_about_a_search_is_remarked_on(tmp_path: Path) -> None:
     label_free = {"label": "BM25", "mean": 0.7}
     case.events.append({"event": "label_free", "first_stage": label_free, "label_free": label_free, "time": case.time})
     found = of(case)
-    assert {"below label-free", "last iteration", "falls and returns", "failures"} <= found.keys()
+    assert {"below label-free", "last iteration", "failures"} <= found.keys()
     assert next(iter(found)) == "below label-free" and found["below label-free"].warning, (
         "what matters most comes first"
     )
     assert found["last iteration"].trials == ("t0001", "t0000") and "8 of 8" in found["last iteration"].text
-    assert all(number in found["falls and returns"].text for number in ("0.3000", "0.1000", "iteration 7"))
     assert found["failures"].trials == ("t0002", "t0003", "t0004")
 
 

@@ -10,13 +10,12 @@ import optuna
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.distributions import FloatDistribution, IntDistribution
 from optuna.trial import FixedTrial
 
 from trainables.core.errors import ConfigError
 from tune_cl.space.parameters import Parameter, choice, parameter_of
 from tune_cl.space.space import Space, identity
-from tune_cl.space.space_files import as_yaml_reads
 
 PACING = choice("linear", "root", "step")
 N = choice(2, 5, when={"pacing": ("root",)})
@@ -93,43 +92,30 @@ def test_draws_follow_their_distribution() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tree", "places"),
+    ("tree", "place"),
     [
-        ({}, ["k: given"]),
-        ({"uniform": [1, 0], "choice": [], "wen": 1, "when": []},
-         ["k: when", "k: uniform choice", "k.when: []", "k.uniform: low", "k.choice: values"]),
-        ({"uniform": [True, 2]}, ["k.uniform: True"]),
-        ({"uniform": [0, float("inf")]}, ["k.uniform: inf"]),
-        ({"loguniform": [0, 1]}, ["k.loguniform: low"]),
-        ({"int": [0.5, 3]}, ["k.int: whole"]),
-        ({"choice": [1], "when": {"a": {"b": {}}}}, ["k.when.a.b: values"]),
-        ({"min": 1e-4, "max": 1e-2}, ["k: {uniform: [0.0001, 0.01]}"]),
-        ({"min": 1, "max": 8}, ["k: {int: [1, 8]}"]),
-        ({"low": 0.1, "high": 1, "log": True}, ["k: {loguniform: [0.1, 1]}"]),
-        ({"values": [1, 2]}, ["k: {choice: [1, 2]}"]),
-        ({"_type": "uniform", "_value": [0, 1]}, ["k: {uniform: [0, 1]}"]),
+        ({}, "k: range"),
+        ({"uniform": [0, 1], "choice": [1]}, "k: range"),
+        ({"min": 1e-4, "max": 1e-2}, "k: {uniform: [a, b]}"),
+        ({"choice": [1], "when": []}, "k.when: []"),
+        ({"uniform": [1, 0]}, "k.uniform: low"),
+        ({"uniform": [True, 2]}, "k.uniform: True"),
+        ({"uniform": [0, float("inf")]}, "k.uniform: inf"),
+        ({"loguniform": [0, 1]}, "k.loguniform: low"),
+        ({"int": [0.5, 3]}, "k.int: whole"),
+        ({"choice": []}, "k.choice: values"),
     ],
-)  # fmt: skip
-def test_all_that_is_wrong_in_a_range_is_told_with_the_right_form(tree: dict[str, Any], places: list[str]) -> None:
+)
+def test_what_is_wrong_in_a_range_is_told_with_the_right_form(tree: dict[str, Any], place: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parameter_of("k", tree)
-    for problem, expected in zip(caught.value.problems, places, strict=True):
-        place, _, words = expected.partition(": ")
-        assert problem.location == place and all(word in str(problem) for word in words.split())
+    (problem,) = caught.value.problems
+    location, _, words = place.partition(": ")
+    assert problem.location == location and all(word in str(problem) for word in words.split())
 
 
-def test_a_range_is_written_as_it_is_read_whatever_wrote_it() -> None:
-    from ray import tune
-
+def test_a_range_is_written_as_it_is_read() -> None:
     for tree in ({"uniform": [0.5, 2.0]}, {"int": [1, 9], "when": {"a.b": [1]}}, {"choice": ["x", 2, True]}):
         assert parameter_of("k", tree).document() == tree
     assert parameter_of("k", {"loguniform": ["1e-4", "1e-2"]}).ends == (1e-4, 1e-2), "numbers in quotation marks"
     assert parameter_of("k", {"choice": [1], "when": {"a": {"b": 1}}}).when == {"a.b": (1,)}
-    theirs = [FloatDistribution(0, 1), FloatDistribution(1e-4, 1, log=True), IntDistribution(1, 4)]
-    theirs += [CategoricalDistribution(("a", "b")), tune.uniform(0, 1), tune.loguniform(1e-4, 1), tune.randint(1, 5)]
-    theirs += [tune.choice(["a", "b"]), tune.grid_search(["a", "b"])]
-    ours = [{"uniform": [0.0, 1.0]}, {"loguniform": [1e-4, 1.0]}, {"int": [1, 4]}, {"choice": ["a", "b"]}]
-    assert as_yaml_reads(theirs) == [*ours, *ours, ours[-1]]
-    for unlike in (tune.quniform(0, 1, 0.1), tune.randn(0, 1), FloatDistribution(0, 1, step=0.1)):
-        with pytest.raises(ConfigError, match="is no range here"):
-            as_yaml_reads({"training.lr": unlike})

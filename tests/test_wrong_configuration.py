@@ -52,38 +52,27 @@ def test_what_trials_share_is_never_opened(tmp_path: Path) -> None:
     assert never == {key for key in keys if key in SHARED or key.startswith(("data.", "evaluation.", "curriculum.t"))}
 
 
-PACED = "curriculum.pacing: {choice: [linear, root]}\n"
-WHOLE = ("training.batch_size", "training.negatives", "evaluation.relevance_level", "seed", "search.trials")
-NUMBERS = (*WHOLE, "curriculum.delta", "curriculum.n", "search.resources.gpu")
+NUMBERS = ("training.batch_size", "training.negatives", "seed", "search.trials", "curriculum.delta")
 N = "curriculum.n: {choice: [2, 5], when: {curriculum.pacing: root}}\n"
-NO_NAME = {"curriculum.pacing=~": "null", "curriculum.weighting=false": "false", "search.scheduler=true": "true"}
 BAD: dict[str, tuple[str | bytes, list[str], list[str]]] = {  # PLACE: WORDS that stand in what is said of that place
     "a misspelt text of the file": (f"desciption: mine\n{OPEN}", [], ["desciption: description"]),
     "a misspelt ranker": (
         f"ranker: {{name: conv_knmr, vectors: train, filters: 64}}\n{OPEN}", [], ["ranker.name: 'conv_knmr' conv_knrm?"]
     ),
-    "a misspelt ranker among others": (
-        "ranker: {name: {choice: [knrm, brt]}, model: {choice: [tiny, x], when: {ranker.name: brt}}}\n" + OPEN, [],
-        ["ranker.name: 'brt' bert?"]),
     "a misspelt ranker in a condition": (
         "ranker: {name: {choice: [bert, conv_knrm]}, model: tiny, "
         "filters: {choice: [8, 16], when: {ranker.name: [conv_knrm, conv_knmr]}}}\n", [],
         ["ranker.filters.when.ranker.name: 'conv_knmr' conv_knrm?"]),
-    "a key of other rankers": (
-        OPEN, ["ranker.name=knrm", "ranker.model=x"], ["ranker.model: knrm; bert bi_encoder"]),
     "a misspelt key of the ranker": (OPEN, ["ranker.name=knrm", "ranker.vector=x"], ["ranker.vector: ranker.vectors?"]),
-    "no name": ("quickstart", [*NO_NAME], [f"{key.partition('=')[0]}: {v} none" for key, v in NO_NAME.items()]),
+    "no name": ("quickstart", ["curriculum.pacing=~", "search.scheduler=true"],
+                ["curriculum.pacing: null", "search.scheduler: true"]),
     "sections that are none": (
         f"{OPEN}baseline: foo\nsearch: 7\n", ["curriculum=3"],
-        ["baseline: 'foo' mapping", "search: 7 section", "curriculum: 3 section"]),
+        ["baseline: 'foo' section", "search: 7 section", "curriculum: 3 section"]),
     "a section of the baseline": (OPEN, ["baseline={curriculum: 3}"], ["baseline.curriculum: 3"]),
-    "given twice": (
+    "given nested and dotted": (
         f"{OPEN}search: {{trials: 3}}\nsearch.trials: 4\nbaseline: {{curriculum: {{anti: no}}}}\n"
         "baseline.curriculum.anti: true\n", [], ["search.trials: twice", "baseline.curriculum.anti: twice"]),
-    "keys given twice hide nothing": (
-        "curriculum: {pacng: 3}\nseed: 1\nseed: 2\ntraining.lr: 0.1\ntraining: {foo: 1, lr: -3}\n", [],
-        ["mine.yaml:3: 'seed' line 2", "training.lr: twice", "curriculum.pacng: curriculum.pacing?", "training.lr: -3",
-         "training.foo: known training.loss,"]),
     "keys, ranges and settings": (
         "training.lr: {uniform: [1e-5, -1e-3]}\nseed: -1\nsearch: {points: [{training.lr: 7}], trials: 0}\n", [],
         ["seed: -1", "search.trials: 0", "training.lr.uniform: low", "search.points: published"]),
@@ -99,30 +88,21 @@ BAD: dict[str, tuple[str | bytes, list[str], list[str]]] = {  # PLACE: WORDS tha
     "ranges that their keys do not take": (
         "curriculum.T: {uniform: [0.5, 1.5]}\ntraining.batch_size: {uniform: [1, 8]}\nmetric: {choice: [map]}\n", [],
         ["curriculum.T: 1.5", "training.batch_size: int", "metric: searched"]),
+    "a key twice": ("seed: 1\nseed: 2\n", [], ["mine.yaml:2: 'seed' twice"]),
     "an alias": ("data: &x y\nmetric: *x\n", [], ["mine.yaml:2: alias written out"]),
     "a file of a list": ("- a\n", [], ["mine.yaml:1: mapping"]),
-    "an empty file": ("", [], ["mine.yaml:1: mapping"]),
     "a tab": ("training:\n\tlr: 1\n", [], ["mine.yaml:2: character"]),
+    "a key that is a mapping": ("seed: 1\ncurriculum: {{pacing: root}}\n", [], ["mine.yaml:2: key YAML"]),
+    "a control character": ("name: a\x0bb", [], ["mine.yaml:1: YAML"]),
+    "a byte that is not a text": (b"metric: map\ndescription: caf\xe9\n", [], ["mine.yaml: 0xe9"]),
     "a circle": (
         "curriculum: {n: {choice: [2], when: {curriculum.m: 1}}, m: {uniform: [1, 2], when: {curriculum.n: 2}}}\n", [],
         ["curriculum.n.when: circle"]),
-    "a condition on a wrong value": (f"{OPEN}curriculum.pacing: roof\n{N}", [], ["curriculum.pacing: root?"]),
     "a condition that never holds": (
         f"curriculum.pacing: {{choice: [linear, step]}}\n{N}", [],
-        ["curriculum.n.when.curriculum.pacing: 'root'; 'linear', 'step'"]),
-    "a condition on a key that is not opened": (N, [], ["curriculum.n.when.curriculum.pacing: 'root'; 'none'"]),
-    "a condition without values": (
-        f"{PACED}curriculum.n: {{choice: [2, 5], when: {{curriculum: {{pacing: []}}}}}}\n", [],
-        ["curriculum.n.when.curriculum.pacing: values"]),
-    "each value once": ("quickstart", ["curriculum.m={choice: [5, 5.0]}"], ["curriculum.m.choice: twice"]),
-    "a key that is a mapping": ("seed: 1\ncurriculum: {{pacing: root}}\n", [], ["mine.yaml:2: key YAML"]),
-    "keys given twice beside bad YAML": ("a: 1\na: 2\n[b]: 3\n", [], ["mine.yaml:2: 'a'", "mine.yaml:3: list"]),
-    "a control character": ("name: a\x0bb", [], ["mine.yaml:1: YAML"]),
-    "a byte that is not a text": (b"metric: map\ndescription: caf\xe9\n", [], ["mine.yaml:2: 0xe9"]),
-    "true is not a number": (
-        "quickstart", [f"{key}=true" for key in NUMBERS], [f"{key}: true number" for key in NUMBERS]),
-    "numbers that no library reads": (
-        "quickstart", [f"{key}={10**20}" for key in WHOLE], [f"{key}: 2147483647" for key in WHOLE]),
+        ["curriculum.n.when.curriculum.pacing: 'root' 'linear', 'step'"]),
+    "a condition on a key that is not opened": (N, [], ["curriculum.n.when.curriculum.pacing: 'root' 'none'"]),
+    "true is not a number": ("quickstart", [f"{key}=true" for key in NUMBERS], [f"{key}: true" for key in NUMBERS]),
     "numbers that are not finite": (
         "quickstart", ["training.lr=.inf", "curriculum.n=.nan", "search.hours=.inf"],
         ["training.lr: inf", "curriculum.n: nan", "search.hours: inf"]),
@@ -130,8 +110,7 @@ BAD: dict[str, tuple[str | bytes, list[str], list[str]]] = {  # PLACE: WORDS tha
     "nothing to compare": (f"{OPEN}baseline: {{curriculum.T: 0.9}}\n", [], ["baseline: nothing compare"]),
     "nothing to train": (OPEN, ["training.max_iterations=0"], ["training.max_iterations: 0"]),
     "no name of a folder": (f"name: ../evil\n{OPEN}", [], ["name: '../evil'"]),
-    "texts of the command line": (OPEN, ["name=mine", "description=x"], ["name: file", "description: file"]),
-    "parameters without a function": (OPEN, ["parameters.x=1"], ["parameters.x: function --objective"]),
+    "parameters without a function": (OPEN, ["parameters.x=1"], ["parameters.x: unknown"]),
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Search-space files written for a test, and the problems found in them."""
+"""Search-space files written for a test."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-
-from trainables.core.errors import ConfigError
-from tune_cl.experiment.load import load_experiment
 
 OPEN = "training.lr: {loguniform: [1e-5, 1e-3]}\n"
 
@@ -27,12 +24,3 @@ def write(tmp_path: Path) -> Write:
         return str(path)
 
     return write
-
-
-def problems(space: str, *overrides: str) -> dict[str, str]:
-    """By place: what is wrong and what would be right."""
-    with pytest.raises(ConfigError) as caught:
-        load_experiment(space, overrides)
-    found = {problem.location: f"{problem.wrong}; {problem.right}" for problem in caught.value.problems}
-    assert len(found) == len(caught.value.problems)
-    return found

@@ -76,7 +76,7 @@ PHASE_SECONDS = 0.5  # after which a phase is named: shorter ones, and bad input
 def phase(what: str) -> Iterator[None]:
     """Names a part of the work on stderr while it lasts, and says its seconds as it ends."""
     start = time.monotonic()
-    timer = Timer(PHASE_SECONDS, say, [f"{what} ..."])
+    timer = Timer(PHASE_SECONDS, say, [f"{what} ...", True])
     timer.daemon = True
     timer.start()
     try:

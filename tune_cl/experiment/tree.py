@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -22,6 +24,7 @@ from tune_cl.space.parameters import KINDS, Parameter, choice, parameter_of
 from tune_cl.space.space import Flat, Space, in_order
 from tune_cl.space.space_files import TEXTS
 
+INVISIBLE = re.compile("[\u00a0\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2064\ufeff]")
 OFF: Flat = {"curriculum.pacing": "none", "curriculum.weighting": "none"}  # of every baseline that says nothing else
 SHORT = {"data": "data.source", "ranker": "ranker.name"}
 MAPPINGS = ("curriculum.teacher.ranker", "data.top_k")  # keys whose value may be a mapping
@@ -54,6 +57,9 @@ def flat_keys(tree: Mapping[str, Any], problems: list[Problem], prefix: str = ""
             inner = flat_keys(value, problems, f"{key}.")
         else:
             inner = {key.removesuffix(plain) + SHORT.get(plain, plain): value}
+            if hidden := INVISIBLE.search(f"{key}{value}"):
+                wrong = f"holds an invisible character, U+{ord(hidden[0]):04X} ({unicodedata.name(hidden[0]).lower()})"
+                problems.append(Problem(key, wrong, "the line typed anew"))
         twice = sorted(flat.keys() & inner.keys())
         problems += [Problem(key, "given twice", "one value, nested or dotted") for key in twice]
         flat |= inner

@@ -144,8 +144,10 @@ def distribution_of(kind: str, values: Any) -> BaseDistribution:
         if not isinstance(values, list) or not values:
             raise ValueError("no values to choose from")
         return choice(*values).distribution
-    numbers = [value for value in values if is_finite(value)] if isinstance(values, list) else []
-    if len(numbers) != 2 or len(values) != 2:
+    if not isinstance(values, list) or len(values) != 2:
+        raise ValueError(f"{values!r} is not a pair of numbers")
+    numbers = [float(value) if isinstance(value, str) else value for value in values]  # some are in quotation marks
+    if not all(map(is_finite, numbers)):
         raise ValueError(f"{values!r} is not a pair of numbers")
     low, high = numbers
     if kind != "int":

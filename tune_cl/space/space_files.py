@@ -25,7 +25,9 @@ class Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: Any, index: Any) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
-            raise yaml.MarkedYAMLError(None, None, "an alias, which is not followed", self.peek_event().start_mark)
+            raise yaml.MarkedYAMLError(
+                None, None, "an alias is not followed: write the value out", self.peek_event().start_mark
+            )
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
