@@ -122,14 +122,9 @@ def test_once_all_have_begun_none_waits_for_a_new_one() -> None:
     assert pauses_at(model, "b", 0.5) == 0
 
 
-def test_no_trial_pauses_before_a_number_given_as_grace() -> None:
-    model = Model(Setup(LAST, grace=5, promotion=True))
-    assert pauses_at(model, "a", 0.3) == 5
-
-
-def test_a_first_rung_at_the_end_leaves_no_time_to_pause() -> None:
-    model = thaw(first_rung=LAST)
-    assert pauses_at(model, "a", 0.3) == 0
+def test_no_trial_pauses_before_a_number_given_as_grace_or_the_first_rung() -> None:
+    assert pauses_at(Model(Setup(LAST, grace=5, promotion=True)), "a", 0.3) == 5
+    assert pauses_at(thaw(first_rung=LAST), "a", 0.3) == 0
 
 
 def test_asking_who_goes_on_changes_nothing() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.toy_search import SPACE, Killed, ToyTrainer, toy
+from tests.support.toy_search import SPACE, ToyTrainer, toy
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.history.journal import Journal
 from tune_cl.history.state import SearchState, replay
@@ -182,14 +182,6 @@ def test_published_curricula_come_first_at_the_best_settings(tmp_path: Path) -> 
     assert chosen == list(experiment.points) and len({trial.twin for trial in first}) == 1
 
 
-@pytest.mark.parametrize("options", [FINITE, ["curriculum.delta={uniform: [0.2, 0.5]}", LR]], ids=str)
-def test_no_curriculum_trial_trains_as_a_plain_one(tmp_path: Path, options: list[str]) -> None:
-    pacing = "curriculum.pacing={choice: [none, linear]}"
-    experiment = toy(tmp_path, *options, pacing, "search.searcher=random")
-    for trial in searched(tmp_path, experiment).by_number():
-        assert experiment.config(trial.point).is_plain == (trial.arm == "plain")
-
-
 # -- early stopping and failures -------------------------------------------------------------------------------------
 
 
@@ -246,27 +238,6 @@ def test_a_search_ends_where_nothing_is_to_be_found(
 
 
 # -- exact resume ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "options", [["search.scheduler=asha"], ["search.scheduler=model"], ["search.promotion=false"]], ids=str
-)
-def test_killed_at_any_event_it_has_the_same_trials(tmp_path: Path, options: list[str]) -> None:
-    experiment = toy(tmp_path, *SHORT, *options)
-    whole = ToyTrainer(tmp_path / "whole", experiment).work()
-    expected = [vars(trial) for trial in state_of(tmp_path / "whole").by_number()]
-    assert any(trial["repeats"] for trial in expected)
-    for kill_after in range(0, whole.events, 8):
-        cut = tmp_path / str(kill_after)
-        with pytest.raises(Killed):
-            ToyTrainer(cut, experiment, kill_after=kill_after).work()
-        ToyTrainer(cut, experiment).work()
-        got = [vars(trial) for trial in state_of(cut).by_number()]
-        for one, other in zip(expected, got, strict=True):
-            assert [one[key] for key in KEPT] == [other[key] for key in KEPT]
-
-
-KEPT = ("trial", "arm", "twin", "repeats", "seed", "point", "params", "outcome", "results")
 
 
 @pytest.mark.parametrize("searcher", ["tpe", "random"])

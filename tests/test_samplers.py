@@ -228,16 +228,6 @@ def test_tpe_is_shown_stopped_trials_without_a_final_value() -> None:
     assert states[6].value is None and set(states[6].intermediate_values) == {1, 3}
 
 
-def test_what_a_trial_that_went_on_came_to_replaces_what_it_paused_with() -> None:
-    sampler = TpeSampler(SPACE, 0)
-    sampler.replay(1, {"pacing": "step", "lr": 0.01, "size": 3})
-    sampler.tell(1, {1: 0.2}, "stopped_early")
-    assert [trial.state.name for trial in sampler.study().trials] == ["PRUNED"]
-    sampler.tell(1, {1: 0.2, 2: 0.4}, "completed")
-    [trial] = sampler.study().trials
-    assert (trial.state.name, trial.value) == ("COMPLETE", 0.4)
-
-
 def test_a_grid_of_a_continuous_space() -> None:
     with pytest.raises(ConfigError, match="lr"):
         GridSampler(SPACE, 0).ask(0)

@@ -16,7 +16,6 @@ from tests.support.encoder_folders import save_encoder
 from tests.support.trec_folder import write_trec_folder
 from trainables.data.forms import letor
 from tune_cl.cli import BAD_INPUT, DONE, main
-from tune_cl.space.space_files import MOST_BYTES
 
 pytestmark = pytest.mark.slow
 
@@ -46,14 +45,6 @@ for case, command in json.loads(sys.argv[1]).items():
     told[case] = [status, err.getvalue(), list(marks)]
 print(json.dumps(told))
 """
-
-
-def test_a_very_long_space_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    space = tmp_path / "space.yaml"
-    space.write_text("key: 1\n" * (MOST_BYTES // 7 + 1))
-    assert main(["check", str(space)]) == BAD_INPUT
-    error = capsys.readouterr().err
-    assert error.startswith(f"error: {space}: longer than") and error.count("\n") == 1
 
 
 HOSTILE = (

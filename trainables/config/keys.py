@@ -464,11 +464,6 @@ class TrainingSettings(Section):
         return keys if self.pretrain_data is not None else {}
 
 
-def embedding_rankers() -> str:
-    """For the words of a problem only: it loads the settings of every ranker."""
-    return f"ranker {', '.join(name for name, kind in RANKERS.items() if kind.settings.embeds)}"
-
-
 class EvaluationConfig(Section):
     relevance_level: int = Field(
         default=1, ge=1, description="the lowest grade that counts as relevant (2 for TREC DL, 3 for ANTIQUE)"
@@ -541,10 +536,10 @@ class TrainingConfig(Section):
         name, embeds, loss = self.ranker.name, self.ranker.embeds, self.training.loss
         if self.evaluation.retrieve and not embeds:
             wrong = f"{name} has no vectors of texts to search a collection by"
-            yield Problem("evaluation.retrieve", wrong, f"null, or {embedding_rankers()}")
+            yield Problem("evaluation.retrieve", wrong, "null, or a ranker with vectors, such as bi_encoder")
         if self.training.in_batch_negatives and not embeds:
             wrong = f"{name} scores each document with its own query only"
-            yield Problem("training.in_batch_negatives", wrong, f"false, or {embedding_rankers()}")
+            yield Problem("training.in_batch_negatives", wrong, "false, or a ranker with vectors, such as bi_encoder")
         if self.training.in_batch_negatives and embeds and loss != "softmax":
             wrong = f"loss {loss} does not compare a query with the documents of others"
             yield Problem("training.in_batch_negatives", wrong, "false, or loss softmax")

@@ -28,47 +28,48 @@ class Curve:
 
 class Sums:
     """The sums that least squares need, with a row for each curve. They are arrays over all curves because each new
-    value re-estimates the model from all of them. Curves with equal `points` and `end` (a kind) share the sum `xx`."""
+    value re-estimates the model from all of them."""
 
     def __init__(self) -> None:
-        self.xy, self.last = np.zeros((64, 3)), np.zeros((64, 3))  # like `kind`, with room for more rows
-        self.kind = np.zeros(64, np.int64)  # of each curve; 0: no values yet
-        self.kinds: dict[tuple[int, int], int] = {(0, 0): 0}  # (points, end) -> kind
-        self.xx = np.zeros((1, 3, 3))  # by kind
-        self.count = 0  # values in all
+        self.points = np.zeros(64, np.int64)  # values of each curve; this and the next three have room for more rows
+        self.xx, self.xy, self.last = np.zeros((64, 3, 3)), np.zeros((64, 3)), np.zeros((64, 3))
         self.y: list[float] = []
         self.yy: list[float] = []
 
+    @property
+    def count(self) -> int:
+        """Values in all."""
+        return int(self.points.sum())
+
     def begin(self, last: np.ndarray) -> int:
         """Adds a curve; returns its row. `last`: its terms after the last iteration."""
-        if len(self.y) == len(self.kind):
-            self.xy, self.last, self.kind = map(with_room, (self.xy, self.last, self.kind))
-        self.last[len(self.y)] = last
+        row = len(self.y)
+        if row == len(self.points):
+            arrays = (self.points, self.xx, self.xy, self.last)
+            self.points, self.xx, self.xy, self.last = (np.concatenate([one, np.zeros_like(one)]) for one in arrays)
+        self.last[row] = last
         self.y.append(0.0)
         self.yy.append(0.0)
-        return len(self.y) - 1
+        return row
 
     def add(self, curve: Curve, value: float) -> None:
         """Adds the value after the curve's next iteration."""
-        row, before = curve.row, self.kind[curve.row]
+        row = curve.row
         curve.points += 1
-        self.count += 1
         x = basis(curve.points, curve.end)
-        kind = self.kinds.setdefault((curve.points, curve.end), len(self.kinds))
-        if kind == len(self.xx):
-            self.xx = np.concatenate([self.xx, [self.xx[before] + np.outer(x, x)]])
-        self.kind[row], self.xy[row] = kind, self.xy[row] + value * x
+        self.points[row] += 1
+        self.xx[row] += np.outer(x, x)
+        self.xy[row] += value * x
         self.y[row], self.yy[row] = self.y[row] + value, self.yy[row] + value**2
 
     def forget(self, curve: Curve) -> None:
         """Removes a curve's values; its row stays empty."""
         row = curve.row
-        self.kind[row], self.xy[row], self.y[row], self.yy[row] = 0, 0, 0.0, 0.0
-        self.count -= curve.points
+        self.points[row], self.xx[row], self.xy[row], self.y[row], self.yy[row] = 0, 0, 0, 0.0, 0.0
 
     def seen(self) -> np.ndarray:
         """Rows of the curves with values, int64 [n]."""
-        return np.flatnonzero(self.kind[: len(self.y)])
+        return np.flatnonzero(self.points[: len(self.y)])
 
 
 @dataclass
@@ -115,7 +116,7 @@ class CurveModel:
 
     def _refine(self) -> None:
         seen, count, squares = self.sums.seen(), self.sums.count, sum(self.sums.yy)
-        xx, xy = self.sums.xx[self.sums.kind[seen]], self.sums.xy[seen]
+        xx, xy = self.sums.xx[seen], self.sums.xy[seen]
         mean = sum(self.sums.y) / count
         scale = max(squares / count - mean**2, SMALLEST_VARIANCE)
         prior = scale * np.diag([1, math.log(max(self.last, 2)) ** -2, 1])
@@ -137,8 +138,7 @@ class CurveModel:
     def _posterior(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Posterior mean [n, 3] and covariance [n, 3, 3] of the coefficients of the curves in these rows."""
         precision = np.linalg.inv(self.covariance)
-        kinds, kind = np.unique(self.sums.kind[rows], return_inverse=True)
-        covariance = np.linalg.inv(precision + self.sums.xx[kinds] / self.noise)[kind]
+        covariance = np.linalg.inv(precision + self.sums.xx[rows] / self.noise)
         weighted = precision @ self.mean + self.sums.xy[rows] / self.noise
         return np.einsum("nij,nj->ni", covariance, weighted), covariance
 
@@ -162,11 +162,6 @@ def basis(t: int, end: int) -> np.ndarray:
     """The curve's terms after iteration t, float64 [3]."""
     after = max(t - end, 0) if end else 0
     return np.array([1.0, math.log(t), 1 - (after + 1) ** -0.5])
-
-
-def with_room(rows: np.ndarray) -> np.ndarray:
-    """The rows, then as many rows of zeros."""
-    return np.concatenate([rows, np.zeros_like(rows)])
 
 
 LEVEL = 0.02  # a trial goes no further if it is less likely than this to end above the best
