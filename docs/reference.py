@@ -123,7 +123,7 @@ def space_schema() -> Schema:
     texts = {name: {"type": ["string", "null"]} for name in TEXTS}
     top = section(texts | {"baseline": {"type": ["object", "null"]}, "parameters": {}})
     for key, field in {**configuration_fields(RANKERS), **SEARCH_KEYS}.items():
-        value = adapter(field).json_schema()
+        value: Schema = adapter(field).json_schema()
         if "$ref" in str(value):  # a teacher's ranker
             value = {"type": ["string", "object", "null"]}
         if not key.startswith(("search.", *NEVER_OPENED)):

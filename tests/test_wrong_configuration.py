@@ -89,7 +89,7 @@ BAD: dict[str, tuple[str | bytes, list[str], list[str]]] = {  # PLACE: WORDS tha
         "curriculum.T: {uniform: [0.5, 1.5]}\ntraining.batch_size: {uniform: [1, 8]}\nmetric: {choice: [map]}\n", [],
         ["curriculum.T: 1.5", "training.batch_size: int", "metric: searched"]),
     "a key twice": ("seed: 1\nseed: 2\n", [], ["mine.yaml:2: 'seed' twice"]),
-    "an alias": ("data: &x y\nmetric: *x\n", [], ["mine.yaml:2: alias written out"]),
+    "an alias": ("data: &x y\nmetric: *x\n", [], ["mine.yaml:2: alias value"]),
     "a file of a list": ("- a\n", [], ["mine.yaml:1: mapping"]),
     "a tab": ("training:\n\tlr: 1\n", [], ["mine.yaml:2: character"]),
     "a key that is a mapping": ("seed: 1\ncurriculum: {{pacing: root}}\n", [], ["mine.yaml:2: key YAML"]),

@@ -133,8 +133,8 @@ def end_of(parameter: Parameter, value: Any) -> int:
     options = parameter.values()
     numbers = sorted(filter(is_finite, parameter.ends if options is None else options))
     if options is not None:
-        ends = (numbers[0], numbers[-1]) if len(numbers) >= FEWEST_VALUES else ()
-        return 0 if value not in ends else -1 if value == ends[0] else 1
+        has_ends = len(numbers) >= FEWEST_VALUES
+        return int(has_ends and value == numbers[-1]) - int(has_ends and value == numbers[0])
     scale = math.log if parameter.kind == "loguniform" else float
     low, high, at = scale(numbers[0]), scale(numbers[1]), scale(value)
     near = AT_AN_END * (high - low)
