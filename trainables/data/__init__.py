@@ -46,9 +46,10 @@ ELSEWHERE = {
         "Lhoest et al. 2021",
     ),
 }  # data that is not a folder: by the name of its form, how it is named, what it is, its source
-DATA_FORMS: Registry[str] = Registry("data.source", *(Entry(name, *rest) for name, rest in ELSEWHERE.items()))
-READERS.followed_by(
-    DATA_FORMS, lambda entry: Entry(entry.name, "PATH", entry.summary, entry.source, entry.module, entry.part)
+DATA_FORMS: Registry[str] = Registry(
+    "data.source",
+    *(Entry(name, *rest) for name, rest in ELSEWHERE.items()),
+    *(Entry(form.name, "PATH", form.summary, form.source) for form in READERS.entries.values()),
 )
 
 

@@ -64,8 +64,8 @@ class TrialConfig:
         return self.params == self.twin.params
 
     def with_seed(self, seed: int) -> AnyRun:
-        """The same training under another seed."""
-        return self.run.model_copy(update={"seed": seed})
+        """The same training under a seed."""
+        return self.run if self.run.seed == seed else self.run.model_copy(update={"seed": seed})
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from trainables.core.errors import DamagedCheckpoint
 from trainables.core.storage import exists, retry_on_fault
 from trainables.evaluation.metrics import dev_key
 from tune_cl.experiment.arms import ARMS, CURRICULUM, PLAIN
-from tune_cl.experiment.experiment import Experiment, TrialConfig
+from tune_cl.experiment.experiment import Experiment
 from tune_cl.history.events import Event, ResultEvent
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import TRIALS
@@ -302,7 +302,7 @@ class SearchDriver:
 
     def _begin(self, new: NewTrial) -> Plan:
         """Records a new trial; returns its plan."""
-        number, run = len(self.state.trials), with_seed(new.config, new.seed)
+        number, run = len(self.state.trials), new.config.with_seed(new.seed)
         event = {"event": "trial", "trial": trial_id(number), "number": number, "baseline": number == 0}
         event |= {"params": run.in_force(), "chosen": new.config.point, "seed": new.seed, "arm": new.arm}
         self.record(event | new.fields)
@@ -321,7 +321,7 @@ class SearchDriver:
 
     def run_of(self, trial: TrialState) -> AnyRun:
         """A trial's training."""
-        return with_seed(self.experiment.config(trial.point), trial.seed)
+        return self.experiment.config(trial.point).with_seed(trial.seed)
 
     @staticmethod
     def checkpoints(trial: TrialState) -> Iterator[tuple[str, int]]:
@@ -375,11 +375,6 @@ def used_up(experiment: Experiment, state: SearchState) -> str | None:
     limit = experiment.search.hours
     used = state.seconds_until(time.time()) / 3600
     return "search.hours are used up" if limit is not None and used >= limit else None
-
-
-def with_seed(config: TrialConfig, seed: int) -> AnyRun:
-    """A configuration's training under a seed."""
-    return config.run if config.run.seed == seed else config.with_seed(seed)
 
 
 def trial_id(number: int) -> str:
