@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 from pydantic.fields import FieldInfo
@@ -23,7 +24,7 @@ from trainables.core.validation import OneOf, adapter
 from trainables.rankers import RANKERS
 from trainables.rankers.settings import WordSettings
 from trainables.training.losses import LOSSES
-from tune_cl.api.listing import kinds
+from tune_cl.api.listing import PLACES
 from tune_cl.cli.commands import FOR_ALL, FUNCTIONS, GROUP
 from tune_cl.cli.commands import command as made
 from tune_cl.experiment.load import load_experiment
@@ -36,7 +37,7 @@ from tune_cl.space.space_files import TEXTS
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ROOT / "docs" / "reference"
 SCHEMA = ROOT / "search_spaces" / "schema.json"
-KINDS = kinds()
+KINDS = {kind: resolve_name(place) for kind, place in PLACES.items()}
 MADE = re.compile(r"(<!-- from the code: (.*?) -->\n).*?(\n<!-- end -->)", re.DOTALL)
 KEY = re.compile(r"(?<![\w`/])(?:data|curriculum|training|evaluation|ranker|search)\.[A-Za-z_][\w.]*\w")
 SENTENCE = re.compile(r"[^.?]+[.?](?=\s|$)")

@@ -19,14 +19,12 @@ from trainables.curriculum.scoring import SCORINGS
 DEEP, LONG = f"{3000 * '['}{3000 * ']'}", 256 * "x"
 SMALL = "--set ranker.vector_size=8"
 USAGE = {
-    "frobnicate": "tune-cl: 'frobnicate' known",
-    "evalute": "tune-cl: evaluate?",
+    "frobnicate": "tune-cl: 'frobnicate' --help",
     "train --set curriculum.pacing=rooot": "curriculum.pacing: root?",
-    "list things": "KIND: unknown 'things'",
+    "list things": "KIND: 'things' rankers",
     "score trec random --split vali": "--split: 'vali' train dev test",
     "train --datta docstrings": "--datta: --data",
-    "run quickstart --seeds 5": "--seeds: tune-cl confirm NAME --seeds N",
-    "run quickstart --metric map": "--metric: --set metric=VALUE",
+    "run quickstart --metric map": "--metric: --set KEY=VALUE",
     "check quickstart --n-trials=4": "--n-trials: --trials",
     "check quickstart --frobnicate": "--frobnicate: --help",
     "train quickstart --set training.lr=[.1,.2]": "training.lr: several run",
@@ -35,8 +33,6 @@ USAGE = {
     "run none.yaml": "none.yaml: file",
     "resume nothing": "NAME: 'nothing'",
     "resume a/b": "NAME: --storage",
-    "report a --storage ''": "--storage: empty",
-    "train quickstart --output=": "--output: empty",
     "train --set curriculum.dleta=.5": "curriculum.dleta: curriculum.delta?",
     "train --data /no/such/folder": "data.source: '/no/such/folder'",
     "train --data docstrings --set curriculum.pacing=sqrt": "curriculum.pacing: competence n",
@@ -68,7 +64,6 @@ USAGE = {
     "rerank /no/such/ranker --data x": "/no/such/ranker: ranker",
     **{f"rerank x {given}": "rerank: one --query" for given in (
         "", "--query q", "--data x --documents f", "--data x --query q --documents f")},
-    "rerank x --query w1 --documents none.txt --split test": "--split: data",
     # Baselines.
     "baseline trec nothing": "BASELINE: bm25 embedding sdm",
     "baseline trec bm25 --set data.bm25.b=2": "data.bm25.b: 2",

@@ -1,4 +1,4 @@
-"""The console as scripts use it: exit statuses, one JSON document on stdout, help, lists; any encoding, any width.
+"""The console as scripts use it: exit statuses, one JSON document on stdout, help, lists.
 
 What is refused is in test_bad_configuration.py.
 """
@@ -18,7 +18,7 @@ import pytest
 
 from tests.support.builders import tiny_data
 from tests.support.commands import ROOT
-from tests.support.console import SMALL_OPTIONS, Console
+from tests.support.console import SMALL_OPTIONS, Console, parsed
 from tests.support.report_cases import Case
 from tests.support.trec_folder import write_trec_folder
 from trainables.core.errors import DataError, Interrupted, Problem, WorkFailed
@@ -26,7 +26,6 @@ from tune_cl.api import listing
 from tune_cl.cli import DONE, plain
 from tune_cl.cli.commands import FUNCTIONS, command
 from tune_cl.cli.texts import TEXTS
-from tune_cl.cli.usage import parsed
 
 
 def raising(error: BaseException) -> Callable[[object], Any]:
@@ -78,7 +77,7 @@ def test_json_has_no_number_that_is_none() -> None:
     assert plain(found) == {"a": None, "b": ["inf", "-inf"], "c": [0.5, 3], "4": None}
 
 
-@pytest.mark.parametrize("kind", listing.kinds())
+@pytest.mark.parametrize("kind", listing.PLACES)
 def test_list_names_what_there_is(kind: str, console: Console) -> None:
     rows = [listing.Part.model_validate(row) for row in console.document(f"list {kind}")]
     assert rows == listing.parts(kind) and all(row.name and row.summary for row in rows)
@@ -126,10 +125,6 @@ def test_the_home_folder_is_that_of_the_user(console: Console, monkeypatch: pyte
     write_trec_folder(tiny_data(queries=4, candidates=3, turns=1), console.folder / "data")
     console.call("score data random --output=~/d.tsv")
     assert (console.folder / "home" / "d.tsv").is_file() and not Path("~").exists()
-    console.refused(["--output: read data"], "score data random --output data/qrels.train.txt")
-    first = console.document("baseline data bm25")["run_file"]
-    write_trec_folder(tiny_data(queries=4, candidates=2, turns=1, seed=1), console.folder / "other")
-    assert console.document("baseline other bm25")["run_file"] != first and Path(first).is_file()
 
 
 # -- as a process --------------------------------------------------------------------------------------------------
@@ -144,32 +139,11 @@ def tune_cl_process(folder: Path, *arguments: str, **environment: str) -> subpro
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_a_result_is_shown_in_any_encoding(encoding: str, tmp_path: Path) -> None:
-    done = tune_cl_process(tmp_path, "list", "scorings", PYTHONIOENCODING=encoding)
-    assert done.returncode == DONE and b"context_words" in done.stdout and done.stderr == b""
-
-
-@pytest.mark.smoke
 def test_list_in_a_pipe_is_a_line_an_entry_and_columns_of_0_are_unknown(console: Console) -> None:
     names = [row["name"] for row in console.document("list rankers")]
     for environment in ({}, {"COLUMNS": "0"}):
         shown = tune_cl_process(console.folder, "list", "rankers", **environment).stdout.decode().splitlines()
         assert [line.split()[0] for line in shown[2:]] == names
-    narrow = tune_cl_process(console.folder, "list", "rankers", COLUMNS="40").stdout.decode().splitlines()
-    assert max(map(len, narrow)) <= 40
-
-
-@pytest.mark.smoke
-def test_a_closed_stdout_and_a_folder_that_is_not_utf_8_are_no_accidents(tmp_path: Path) -> None:
-    shell = f"{sys.executable} -m tune_cl list rankers >&-"
-    done = subprocess.run(shell, shell=True, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, check=False)
-    assert done.returncode == DONE
-    done = subprocess.run(
-        [os.fsencode(sys.executable), b"-m", b"tune_cl", b"data", b"donn\xe9es"],
-        cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 2 and b"not UTF-8" in done.stderr
 
 
 @pytest.mark.smoke

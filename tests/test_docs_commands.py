@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks import papers
+from tests.support.console import parsed
 from trainables.config.keys import configuration_fields, ranker_fields
 from trainables.rankers import RANKERS
 from tune_cl.cli.commands import FUNCTIONS
-from tune_cl.cli.usage import parsed
 from tune_cl.experiment.search_keys import SEARCH_KEYS
 from tune_cl.space.space_files import find_space
 

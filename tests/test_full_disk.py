@@ -78,5 +78,5 @@ def test_the_command_says_which_file(
     (tmp_path / f".{output.name}.x").symlink_to(FULL)
     assert main(["score", str(data), "turns", "--output", str(output)]) == 1
     error = capsys.readouterr().err.splitlines()[-1]
-    assert error == f"error: {output}: No space left on device; free some space on that disk"
+    assert error == f"error: OSError: [Errno 28] No space left on device: '{output}'; --debug shows where"
     assert not output.exists()

@@ -14,7 +14,7 @@ from search_spaces import SPACES
 from tests.support.builders import tiny_data
 from tests.support.report_cases import Case
 from tests.support.trec_folder import write_trec_folder
-from tune_cl.api.listing import kinds
+from tune_cl.api.listing import PLACES
 from tune_cl.cli import BAD_INPUT, DONE
 from tune_cl.cli.commands import FUNCTIONS
 
@@ -108,7 +108,7 @@ REFUSED = [
 
 def test_no_command_loads_what_it_has_no_use_for(tmp_path: Path) -> None:
     """One after the other in one process; what one of them loads is there for all after it."""
-    done = [f"list {kind}" for kind in kinds()] + [f"{command} --help" for command in FUNCTIONS]
+    done = [f"list {kind}" for kind in PLACES] + [f"{command} --help" for command in FUNCTIONS]
     done += [f"data {write_trec_folder(tiny_data(), tmp_path)}"]
     expected = [[command, BAD_INPUT, []] for command in REFUSED] + [[command, DONE, []] for command in done]
     expected[-1][-1] = ["pandas"]  # data is read

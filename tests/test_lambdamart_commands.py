@@ -61,7 +61,7 @@ def test_train_then_rerank(folder: Path, tmp_path: Path, capfd: pytest.CaptureFi
     assert without_tag(run) == without_tag(Path(document["run_file"]))
     assert output_of(capfd, *arguments)["dev"] == document["dev"]  # resumed at its end
     told = error_of(capfd, "rerank", document["checkpoint"], "--query", "x", "--documents", str(run))
-    assert told == "error: --query: lambdamart reads features, no texts; --data FOLDER\n"
+    assert told == f"error: {document['checkpoint']}: lambdamart reads features, no texts; rerank(DATA)\n"
     told = error_of(
         capfd, "rerank", document["checkpoint"], "--data", str(write_folder(tmp_path / "texts", trec_files()))
     )

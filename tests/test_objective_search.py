@@ -65,7 +65,7 @@ def test_a_search_has_pairs_and_logs_what_the_function_reports(whole: tune_cl.Se
         "a pair shares the function's own keys"
     )
     client = mlflow.MlflowClient(whole.tracking_uri)
-    parent = client.get_run(whole.document["mlflow_run_id"])
+    parent = client.get_run(whole.result.mlflow_run_id)
     runs = client.search_runs([parent.info.experiment_id], "tags.`tune_cl.kind` = 'trial'")
     assert len(runs) == len(outcomes) and {run.info.status for run in runs} == {"FINISHED"}
     for run in runs:

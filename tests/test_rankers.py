@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -33,11 +33,10 @@ def test_a_ranker_of_trees_is_no_network() -> None:
 
 
 @pytest.fixture(params=[*NETWORKS, *VARIANTS])
-def case(request: pytest.FixtureRequest) -> Iterator[Case]:
+def case(request: pytest.FixtureRequest) -> Case:
     keys = VARIANTS.get(request.param, {"name": request.param})
     settings = SMALL.get(keys["name"], {}) | keys
-    with ranker_case(lr=LEARNING_RATES.get(keys["name"], RATE), **settings) as made:
-        yield made
+    return ranker_case(lr=LEARNING_RATES.get(keys["name"], RATE), **settings)
 
 
 @pytest.mark.parametrize("promise", RANKER)

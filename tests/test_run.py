@@ -133,7 +133,7 @@ def whole(workdir: Path, local_ray: str) -> dict[str, Any]:
     """The document of an uninterrupted search, as JSON has it."""
     space, storage = workdir / "toy.yaml", fresh_database(workdir / "whole")
     searched = tune_cl.run(str(space), data=workdir / "data", storage=storage, progress=False)
-    return json.loads(json.dumps(searched.document, default=lambda number: number.item()))
+    return json.loads(json.dumps(searched.result.model_dump(mode="json"), default=lambda number: number.item()))
 
 
 @pytest.fixture(scope="module")
@@ -228,7 +228,7 @@ def test_stopped_and_killed_and_resumed_gives_the_numbers_of_an_unbroken_search(
         out, err = stopped(lambda: begun(workdir, *search("cut", "resume")), journal, "result", 2, stop)
         assert out == ""
         assert stop is kill_the_job or "tune-cl resume toy --storage" in err.rstrip().splitlines()[-1], err
-    resumed = tune_cl.open_search("toy", workdir / "cut").resume(progress=False).document
+    resumed = tune_cl.open_search("toy", workdir / "cut").resume(progress=False).result.model_dump(mode="json")
     assert numbers(state(workdir, "cut")) == numbers(state(workdir, "whole"))
     assert resumed["best"] == whole["best"] and resumed["iterations"] == whole["iterations"]
     assert left(workdir, "cut") == {resumed["best"]}

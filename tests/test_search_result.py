@@ -50,17 +50,9 @@ def test_a_result_of_the_baseline_alone_has_nothing_to_confirm() -> None:
     assert "confirm" not in commands(shown) and "report" in commands(shown)
 
 
-@pytest.mark.parametrize(
-    ("params", "task"),
-    [
-        ({"ranker.name": "conv_knrm"}, "--query TEXT --documents FILE"),
-        ({"ranker.name": "lambdamart"}, "--data FOLDER"),
-        ({"ranker.name": "knrm", "ranker.add_first_stage": True}, "--data FOLDER"),
-    ],
-)
-def test_the_best_ranker_is_used_on_what_it_reads(params: dict[str, Any], task: str) -> None:
-    found = result(0.5, 0.4, ranker="bert", configuration=params)
-    assert commands(render(found))["rerank"] == [found.checkpoint, *task.split()]
+def test_the_best_ranker_is_used_if_there_is_one() -> None:
+    found = result(0.5, 0.4)
+    assert commands(render(found))["rerank"] == [found.checkpoint, "--data", "DATA"]
     lost = result(0.5, 0.4, checkpoint=None)
     assert "rerank" not in commands(render(lost)), "every checkpoint was lost or damaged"
 

@@ -4,8 +4,8 @@
     search = tune_cl.run("quickstart")
     verdict = search.confirm()
 
-A name is imported when it is first used, so `import tune_cl` takes no time. Each name has a line in `HOMES` and one for
-type checkers below it; docs/reference/python.md describes them all.
+A name is imported when it is first used, so `import tune_cl` takes no time. Each name stands in `PUBLIC` and, for type
+checkers, in a line below it; docs/reference/python.md describes them all.
 """
 
 from __future__ import annotations
@@ -13,40 +13,31 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-HOMES = {  # the module that each public name comes from
-    "ConfigError": "trainables.core.errors",
-    "Curriculum": "trainables.loops.curriculum",
-    "DataError": "trainables.core.errors",
-    "Interrupted": "trainables.core.errors",
-    "ObjectiveTrial": "trainables.training.objective",
-    "Ranker": "tune_cl.api.rankers",
-    "Search": "tune_cl.api.search",
-    "SearchResult": "tune_cl.results",
-    "Training": "tune_cl.api.train",
-    "TrainingEnded": "trainables.training.calls",
-    "Trial": "tune_cl.results",
-    "Verdict": "tune_cl.results",
-    "WorkFailed": "trainables.core.errors",
-    "baseline": "tune_cl.api.baseline",
-    "check": "tune_cl.api.check",
-    "compare": "tune_cl.verdict.test",
-    "data_facts": "tune_cl.api.data",
-    "difficulty": "tune_cl.api.score",
-    "evaluate": "tune_cl.api.evaluate",
-    "instances": "tune_cl.api.score",
-    "load_plugins": "trainables.core.plugins",
-    "load_ranker": "tune_cl.api.rankers",
-    "loss": "trainables.training.losses",
-    "open_search": "tune_cl.api.start",
-    "pacing": "trainables.curriculum.pacing",
-    "ranker": "trainables.rankers.decorator",
-    "reader": "trainables.data.forms",
-    "run": "tune_cl.api.start",
-    "score": "tune_cl.api.score",
-    "scoring": "trainables.curriculum.scoring",
-    "train": "tune_cl.api.train",
-    "weighting": "trainables.curriculum.weighting",
+PUBLIC = {  # the names of each module
+    "trainables.core.errors": "ConfigError DataError Interrupted WorkFailed",
+    "trainables.core.plugins": "load_plugins",
+    "trainables.curriculum.pacing": "pacing",
+    "trainables.curriculum.scoring": "scoring",
+    "trainables.curriculum.weighting": "weighting",
+    "trainables.data.forms": "reader",
+    "trainables.loops.curriculum": "Curriculum",
+    "trainables.rankers.decorator": "ranker",
+    "trainables.training.calls": "TrainingEnded",
+    "trainables.training.losses": "loss",
+    "trainables.training.objective": "ObjectiveTrial",
+    "tune_cl.api.baseline": "baseline",
+    "tune_cl.api.check": "check",
+    "tune_cl.api.data": "data_facts",
+    "tune_cl.api.evaluate": "evaluate",
+    "tune_cl.api.rankers": "Ranker load_ranker",
+    "tune_cl.api.score": "difficulty instances score",
+    "tune_cl.api.search": "Search",
+    "tune_cl.api.start": "open_search run",
+    "tune_cl.api.train": "Training train",
+    "tune_cl.results": "SearchResult Trial Verdict",
+    "tune_cl.verdict.test": "compare",
 }
+HOMES = {name: module for module, names in PUBLIC.items() for name in names.split()}
 if TYPE_CHECKING:
     from trainables.core.errors import ConfigError as ConfigError
     from trainables.core.errors import DataError as DataError

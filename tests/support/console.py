@@ -9,9 +9,11 @@ from pathlib import Path
 from shlex import split
 from typing import Any, NamedTuple
 
+import click
 import pytest
 
-from tune_cl.cli import BAD_INPUT, DONE, main
+from tune_cl.cli import BAD_INPUT, DONE, main, user_error
+from tune_cl.cli.commands import command
 
 SMALL = [
     "ranker.vector_size=8", "ranker.filters=4", "training.batch_size=8", "training.batches_per_iteration=2",
@@ -19,6 +21,16 @@ SMALL = [
 ]  # fmt: skip
 SMALL_OPTIONS = [part for setting in SMALL for part in ("--set", setting)]
 SMALL_TRAINING = " ".join(SMALL_OPTIONS)
+
+
+def parsed(arguments: Sequence[str]) -> dict[str, Any]:
+    """The values of a command line by parameter, as the command's function would get them; nothing is called. Raises
+    UserError for one that is wrong."""
+    name, *rest = arguments
+    try:
+        return command(name).make_context(f"tune-cl {name}", rest).params
+    except click.ClickException as error:
+        raise user_error(error) from None
 
 
 class Shown(NamedTuple):

@@ -6,7 +6,6 @@ have a line of their own, which is printed as it is.
 
 from __future__ import annotations
 
-import logging
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -25,13 +24,6 @@ def visible(text: str) -> str:
     """The text with what would command the terminal as `\\u001b`, which JSON reads as the same character. Ends of lines
     and tabs stay. What others wrote (data, ids, YAML files, the answers of servers) may hold anything."""
     return text.translate(ESCAPES)
-
-
-class VisibleLog(logging.Formatter):
-    """Log lines as `visible` shows them."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return visible(super().format(record))
 
 
 def wrapped(text: str, stream: IO[str] | None = None) -> str:

@@ -12,7 +12,6 @@ from tune_cl.experiment.load import Overrides, load_training_run
 from tune_cl.results import Result
 
 EXAMPLES = 2  # of each split
-SHOWN = 2  # candidates of an example
 
 
 class Candidate(Result):
@@ -101,15 +100,13 @@ def _examples(data: RankingData, split: Split) -> list[Example]:
     for index in range(min(EXAMPLES, len(split))):
         rows = range(int(split.offsets[index]), int(split.offsets[index + 1]))
         graded = sorted(rows, key=lambda row: -split.grade[row])
-        shown = graded if len(graded) <= SHOWN else [graded[0], graded[-1]]
+        candidates = []
+        for row in dict.fromkeys([*graded[:1], *graded[-1:]]):
+            document, grade = int(split.document[row]), int(split.grade[row])
+            label = data.classes[grade] if data.classes else None
+            text = data.documents[document]
+            candidates.append(Candidate(document=data.document_ids[document], grade=grade, text=text, label=label))
         query = int(split.query[index])
-        candidates = tuple(_candidate(data, int(split.document[row]), int(split.grade[row])) for row in shown)
         utterances = tuple(data.query_utterances(query))
-        examples.append(Example(query=data.query_ids[query], utterances=utterances, candidates=candidates))
+        examples.append(Example(query=data.query_ids[query], utterances=utterances, candidates=tuple(candidates)))
     return examples
-
-
-def _candidate(data: RankingData, document: int, grade: int) -> Candidate:
-    label = data.classes[grade] if data.classes else None
-    text = data.documents[document]
-    return Candidate(document=data.document_ids[document], grade=grade, text=text, label=label)

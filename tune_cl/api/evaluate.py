@@ -9,28 +9,26 @@ from typing import Any, cast
 import numpy as np
 from pydantic import Field
 
-from trainables.core.errors import ConfigError, DataError, Problem, gathering
-from trainables.core.prose import say
+from trainables.core.errors import ConfigError, DataError, Problem
 from trainables.data.columns import MAX_GRADE
-from trainables.evaluation.measures import IrMeasure, Qrels, Run
-from trainables.evaluation.metrics import ACCURACY, METRICS, Metric, parse_measures
+from trainables.evaluation.metrics import ACCURACY, METRICS, parse_measures
 from trainables.evaluation.reported import reported_values
 from trainables.evaluation.significance import holm, paired_t_test
 from trainables.evaluation.trec_files import Table, by_query, read_qrels, read_run, rows_of_mapping
-from tune_cl.results import Result
+from tune_cl.results import Interval, Result
 
 USUAL = tuple(name for name in METRICS if name != ACCURACY)  # of rankings accuracy is p@1
 COLUMNS = (("qid", "query_id", "query-id"), ("docno", "doc_id", "corpus-id"), ("score", "label", "relevance"))
 
 
 class PairedTest(Result):
-    """A metric of a run against the first run's, over queries. p_adjusted: over the runs compared (Holm)."""
+    """A metric of a run against the first run's, over queries. p_adjusted: by Holm over the runs compared."""
 
     difference: float
     t: float
     p: float
     p_adjusted: float
-    ci95: tuple[float, float]
+    ci95: Interval
 
 
 class EvaluatedRun(Result):
@@ -44,7 +42,7 @@ class EvaluatedRun(Result):
     run: str
     metrics: dict[str, float]
     queries_missing: int
-    vs_first: dict[str, PairedTest] | None = None
+    vs_first: dict[str, PairedTest] | None
     values: Any = Field(exclude=True, repr=False)
 
 
@@ -55,12 +53,7 @@ class Evaluation(Result):
     queries: tuple[str, ...] = Field(exclude=True, repr=False)
 
 
-def evaluate(
-    qrels: Any,
-    runs: Any,
-    metrics: str | Iterable[Any] | None = None,
-    relevance_level: int = 1,
-) -> Evaluation:
+def evaluate(qrels: Any, runs: Any, metrics: str | Iterable[Any] | None = None, relevance_level: int = 1) -> Evaluation:
     """Measures of run files, and paired tests.
 
         tune-cl evaluate qrels.test.txt bm25.run ranker.run --metrics map,ndcg@20 --relevance-level 2
@@ -79,120 +72,84 @@ def evaluate(
     """
     if isinstance(metrics, str):
         metrics = metrics.split(",")
-    names = [str(name).strip() for name in metrics or USUAL]
-    measures = checked_measures(names, relevance_level)
-    qrels_name, judged, named_runs = read_all(qrels, runs)
-    if len(named_runs) > 1 and len(judged) < 2:
-        raise DataError(Problem(qrels_name, "one query only", "a paired t-test needs judgments for two or more"))
-    highest = max((grade for grades in judged.values() for grade in grades.values()), default=0)
-    if highest < relevance_level:
-        none = f"no judgment reaches grade {relevance_level} (--relevance-level), the highest is {highest}"
-        say(f"note: {qrels_name}: {none}: all metrics but ndcg are 0")
+    measures = parse_measures([str(name).strip() for name in metrics or USUAL], "--metrics")
+    if not 1 <= relevance_level <= MAX_GRADE:
+        wrong = f"{relevance_level} is not a grade"
+        raise ConfigError(Problem("--relevance-level", wrong, f"1 to {MAX_GRADE}"))
+    judged, named_runs = read_all(qrels, runs)
+    evaluated: list[EvaluatedRun] = []
+    tests: list[dict[str, PairedTest] | None] = [None]
     values = [reported_values(judged, run, measures, relevance_level) for run in named_runs.values()]
-    tests = [None, *paired_tests(values, names)]
-    evaluated = []
-    for name, columns, against_first in zip(named_runs, values, tests, strict=True):
-        missing = len(judged.keys() - named_runs[name].keys())
-        means = {metric: mean_or_sum(measures[metric], column) for metric, column in columns.items()}
+    if len(values) > 1:
+        tests += paired_tests(values[0], values[1:])
+    for (name, run), columns, against_first in zip(named_runs.items(), values, tests, strict=True):
+        means = {}
+        for metric, column in columns.items():
+            means[metric] = float(column.mean() if measures[metric].is_share else column.sum())
+        missing = len(judged.keys() - run.keys())
         evaluated.append(
             EvaluatedRun(run=name, metrics=means, queries_missing=missing, vs_first=against_first, values=columns)
         )
     return Evaluation(runs=tuple(evaluated), queries=tuple(judged))
 
 
-def mean_or_sum(measure: Metric | IrMeasure, column: np.ndarray) -> float:
-    """The mean over queries; of counts the sum, as in trec_eval."""
-    return float(column.mean() if measure.is_share else column.sum())
-
-
-def checked_measures(names: list[str], relevance_level: int) -> dict[str, Metric | IrMeasure]:
-    """The measures of these names. Raises ConfigError with all that is wrong with the options."""
-    problems: list[Problem] = []
-    measures: dict[str, Metric | IrMeasure] = {}
-    with gathering(problems):
-        measures = parse_measures(names, "--metrics")
-    if not 1 <= relevance_level <= MAX_GRADE:
-        problems.append(Problem("--relevance-level", f"{relevance_level} is not a grade", f"1 to {MAX_GRADE}"))
-    if problems:
-        raise ConfigError(problems)
-    return measures
-
-
-def paired_tests(values: Sequence[Mapping[str, np.ndarray]], metrics: Sequence[str]) -> list[dict[str, PairedTest]]:
-    """By metric, for each run from the second on; p is adjusted by Holm, metric by metric."""
-    first, *others = values
+def paired_tests(
+    first: Mapping[str, np.ndarray], others: Sequence[Mapping[str, np.ndarray]]
+) -> list[dict[str, PairedTest]]:
+    """By metric, for each of the other runs."""
     tests: list[dict[str, PairedTest]] = [{} for _ in others]
-    for metric in metrics:
-        of_metric = [paired_t_test(other[metric], first[metric]) for other in others]
+    for metric, reference in first.items():
+        of_metric = [paired_t_test(other[metric], reference) for other in others]
         adjusted = holm(np.array([test.p for test in of_metric])).tolist()
         for row, test, p in zip(tests, of_metric, adjusted, strict=True):
             row[metric] = PairedTest(difference=test.difference, t=test.t, p=test.p, p_adjusted=p, ci95=test.ci95)
     return tests
 
 
-# -- what is given -------------------------------------------------------------------------------------------------
-
-
-def read_all(qrels: Any, runs: Any) -> tuple[str, Qrels, dict[str, Run]]:
-    """The name of the qrels, their grades, and the runs by name; raises one DataError with the problems of all."""
-    named = runs_by_name(runs)
-    if not named:
-        raise DataError(Problem("runs", "there is none", "one file or more"))
+def read_all(qrels: Any, runs: Any) -> tuple[Table, dict[str, Table]]:
+    """The grades, and the runs by name. Raises one DataError with the problems of all."""
     problems: list[Problem] = []
-    qrels_name = name_of(qrels, "qrels")
-    judged: Table = {}
-    read: dict[str, Run] = {}
-    try:
-        judged = table_of(qrels, qrels_name, "label")
-    except DataError as error:
-        problems += error.problems
-    for name, run in named:
-        try:
-            read[name] = table_of(run, name, "score")
-        except DataError as error:
-            problems += error.problems
-            continue
-        if judged and not judged.keys() & read[name].keys():
+    tables: dict[str, Table] = {}
+    qrels_name = str(qrels) if isinstance(qrels, str | Path) else "qrels"
+    judged = table_of(qrels, qrels_name, "label", problems)
+    for name, run in runs_by_name(runs):
+        table = tables[name] = table_of(run, name, "score", problems)
+        if judged and table and not judged.keys() & table.keys():
             wrong = f"no query of the run is in {qrels_name}"
             problems.append(Problem(name, wrong, "give the qrels of this run's queries"))
+    if not tables:
+        problems.append(Problem("runs", "there is none", "one file or more"))
+    if len(tables) > 1 and len(judged) == 1:
+        problems.append(Problem(qrels_name, "one query only", "a paired t-test needs judgments for two or more"))
     if problems:
         raise DataError(problems)
-    for name, run in read.items():
-        if not any(judged[query].keys() & run[query].keys() for query in judged.keys() & run.keys()):
-            say(f"note: {name}: none of its documents is judged; are the ids those of {qrels_name}?")
-    return qrels_name, judged, read
+    return judged, tables
 
 
 def runs_by_name(runs: Any) -> list[tuple[str, Any]]:
     """Runs with what results call them."""
-    if isinstance(runs, Mapping) and not is_run(runs):
-        return [(str(name), run) for name, run in runs.items()]
+    if isinstance(runs, Mapping):
+        first: Any = next(iter(runs.values()), None)
+        of_one_run = isinstance(first, Mapping) and not isinstance(next(iter(first.values()), 0), Mapping)
+        if not of_one_run:
+            return [(str(name), run) for name, run in runs.items()]
     is_one = isinstance(runs, str | Path | Mapping) or hasattr(runs, "columns")
-    several: Sequence[Any] = [runs] if is_one else [*cast(Iterable[Any], runs)]
-    return [(name_of(run, f"run {number}"), run) for number, run in enumerate(several, 1)]
+    several: list[Any] = [runs] if is_one else [*cast(Iterable[Any], runs)]
+    return [(str(run) if isinstance(run, str | Path) else f"run {at}", run) for at, run in enumerate(several, 1)]
 
 
-def is_run(runs: Mapping[Any, Any]) -> bool:
-    """Whether a mapping is one run, {query: {document: score}}, and not runs by name."""
-    first = next(iter(runs.values()), None)
-    if not isinstance(first, Mapping):
-        return False
-    return not isinstance(next(iter(first.values()), 0.0), Mapping)
-
-
-def name_of(source: Any, otherwise: str) -> str:
-    return str(source) if isinstance(source, str | Path) else otherwise
-
-
-def table_of(source: Any, name: str, column: str) -> Table:
-    """{query: {document: value}} of a file, a mapping or a DataFrame. Raises DataError."""
-    if isinstance(source, str | Path):
-        return read_run(source) if column == "score" else read_qrels(source)
-    if isinstance(source, Mapping):
-        return by_query(rows_of_mapping(source, name), name, column)
-    columns = [next((one for one in names if one in source.columns), None) for names in COLUMNS]
-    if None in columns:
-        wrong = f"a DataFrame with the columns {', '.join(map(str, source.columns))}"
-        raise DataError(Problem(name, wrong, "qid, docno, and label or score"))
-    queries, documents, values = (source[one].tolist() for one in columns)
-    return by_query(zip(map(str, queries), map(str, documents), values, strict=True), name, column)
+def table_of(source: Any, name: str, column: str, problems: list[Problem]) -> Table:
+    """{query: {document: value}} of a file, a mapping or a DataFrame. What is wrong is added to the problems."""
+    try:
+        if isinstance(source, str | Path):
+            return read_run(source) if column == "score" else read_qrels(source)
+        if isinstance(source, Mapping):
+            return by_query(rows_of_mapping(source, name), name, column)
+        columns = [next((one for one in names if one in source.columns), names[0]) for names in COLUMNS]
+        queries, documents, values = (source[one].tolist() for one in columns)
+        return by_query(zip(map(str, queries), map(str, documents), values, strict=True), name, column)
+    except DataError as error:
+        problems += error.problems
+    except (KeyError, AttributeError):
+        problems.append(Problem(name, "not a run or qrels", "{query: {document: value}}, or qid, docno, score (label)"))
+    return {}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from pkgutil import resolve_name
+from typing import Literal
 
 from trainables.core.errors import DataError
+from trainables.core.plugins import plugin_of
 from trainables.core.prose import say
-from trainables.core.registry import Entry, Registry
 from tune_cl.results import Answer, Result
 
 DEFAULT_STORAGE = "./tune_cl_runs"  # as tune_cl.history.search_folder has it, which takes long to import
@@ -36,37 +37,21 @@ class SearchEntry(Result):
     verdict: Answer | None
 
 
-def kinds() -> dict[str, Registry[Any]]:
-    """The registries that can be listed, by what they hold."""
-    from search_spaces import SPACES
-    from trainables.baselines import BASELINES
-    from trainables.curriculum.negatives import SCHEDULES
-    from trainables.curriculum.pacing import PACINGS
-    from trainables.curriculum.scoring import SCORINGS
-    from trainables.curriculum.subset import SUBSETS
-    from trainables.curriculum.weighting import WEIGHTINGS
-    from trainables.data import DATA_FORMS
-    from trainables.evaluation.metrics import METRICS
-    from trainables.rankers import RANKERS
-    from trainables.training.losses import LOSSES
-    from tune_cl.samplers import SEARCHERS
-    from tune_cl.schedulers import SCHEDULERS
-
-    return {
-        "rankers": RANKERS,
-        "scorings": SCORINGS,
-        "pacings": PACINGS,
-        "weightings": WEIGHTINGS,
-        "negatives": SCHEDULES,
-        "losses": LOSSES,
-        "subsets": SUBSETS,
-        "spaces": SPACES,
-        "data": DATA_FORMS,
-        "baselines": BASELINES,
-        "metrics": METRICS,
-        "searchers": SEARCHERS,
-        "schedulers": SCHEDULERS,
-    }
+PLACES = {  # of the registry of each kind, which is imported when it is listed
+    "rankers": "trainables.rankers:RANKERS",
+    "scorings": "trainables.curriculum.scoring:SCORINGS",
+    "pacings": "trainables.curriculum.pacing:PACINGS",
+    "weightings": "trainables.curriculum.weighting:WEIGHTINGS",
+    "negatives": "trainables.curriculum.negatives:SCHEDULES",
+    "losses": "trainables.training.losses:LOSSES",
+    "subsets": "trainables.curriculum.subset:SUBSETS",
+    "spaces": "search_spaces:SPACES",
+    "data": "trainables.data:DATA_FORMS",
+    "baselines": "trainables.baselines:BASELINES",
+    "metrics": "trainables.evaluation.metrics:METRICS",
+    "searchers": "tune_cl.samplers:SEARCHERS",
+    "schedulers": "tune_cl.schedulers:SCHEDULERS",
+}
 
 
 def listed(kind: Kind, storage: str | Path = DEFAULT_STORAGE) -> list[Part] | list[SearchEntry]:
@@ -83,16 +68,12 @@ def listed(kind: Kind, storage: str | Path = DEFAULT_STORAGE) -> list[Part] | li
 
 def parts(kind: str) -> list[Part]:
     """The parts of a kind, those of plug-ins with their file or module."""
-    return [
-        Part(name=entry.name, summary=entry.summary, source=_source(entry)) for entry in kinds()[kind].entries.values()
-    ]
-
-
-def _source(entry: Entry[Any]) -> str:
-    from trainables.core.plugins import plugin_of
-
-    plugin = plugin_of(entry)
-    return " in ".join(filter(None, [entry.source, plugin.label if plugin else ""]))
+    rows = []
+    for entry in resolve_name(PLACES[kind]).entries.values():
+        plugin = plugin_of(entry)
+        source = " in ".join(filter(None, [entry.source, plugin.label if plugin else ""]))
+        rows.append(Part(name=entry.name, summary=entry.summary, source=source))
+    return rows
 
 
 def searches(storage: str | Path) -> list[SearchEntry]:
@@ -101,23 +82,20 @@ def searches(storage: str | Path) -> list[SearchEntry]:
     from tune_cl.history.search_folder import search_folder_of
 
     storage = str(Path(storage).expanduser())
-    entries = []
-    for name in sorted(search_folder_of(storage, "").search_names()):
-        try:
-            entries.append(_entry(name, storage))
-        except DataError as error:
-            say("\n".join(error.lines()))
-            entries.append(SearchEntry(name=name, data=None, trials=None, state="damaged", verdict=None))
-    return entries
+    return [_entry(name, storage) for name in search_folder_of(storage, "").search_names()]
 
 
 def _entry(name: str, storage: str) -> SearchEntry:
-    from tune_cl.api.search import Search
+    from tune_cl.api.start import open_search
     from tune_cl.history.journal import read_events
     from tune_cl.history.state import replay
 
-    search = Search.recorded(name, storage)
-    state, verdict = replay(read_events(search.search_folder.journal)), search.verdict
+    try:
+        search = open_search(name, storage)
+        state, verdict = replay(read_events(search.search_folder.journal)), search.verdict
+    except DataError as error:
+        say("\n".join(error.lines()))
+        return SearchEntry(name=name, data=None, trials=None, state="damaged", verdict=None)
     return SearchEntry(
         name=name,
         data=state.data["name"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,15 +12,12 @@ from trainables.core.errors import ConfigError, DataError, Problem
 from trainables.core.files import output_file
 from trainables.core.plugins import Names, load_plugins
 from trainables.data import load_data
-from trainables.data.columns import RankingData
+from trainables.data.columns import required_split
 from trainables.data.forms.frames import Data, as_source
 from trainables.data.settings import DataConfig
 from trainables.evaluation.per_query import scores_file, write_scores
-from trainables.rankers.hub import upload
-from trainables.training.ranker_folder import is_of_others, require_ranker
-from tune_cl.api.arguments import documents_of, pairs_of, require_texts
-from tune_cl.api.outputs import data_label, output_path
-from tune_cl.model_card import without_local_paths, write_license
+from trainables.training.ranker_folder import require_ranker
+from tune_cl.api.outputs import output_path
 
 if TYPE_CHECKING:
     from trainables.training.features import SavedFeatureRanker
@@ -44,42 +41,33 @@ class Ranker:
         """What it predicts, in the order of its logits; empty if it ranks."""
         return self.saved.classes
 
-    def predict(self, pairs: Any) -> np.ndarray:
-        """Scores of pairs of query and document, float32 [B], higher is better; `pairs`: (query, document) pairs, one
-        such pair, or a table with columns query and document. Of a ranker with K classes, their logits, float32
-        [B, K]. A cross-encoder that tune_cl did not write gives what sentence-transformers gives: the sigmoid of its
-        logit unless it asks for none, and of two labels the probability of the second. A text that stands in several
-        pairs is read once.
+    def predict(self, pairs: Iterable[tuple[str, str]]) -> np.ndarray:
+        """Scores of (query, document) pairs, float32 [B], higher is better; of a ranker with K classes, their logits,
+        float32 [B, K]. A cross-encoder that tune_cl did not write gives what sentence-transformers gives: the sigmoid
+        of its logit unless it asks for none, and of two labels the probability of the second.
 
         Raises ConfigError if the ranker reads features or first-stage scores, which texts do not have, DataError for
         what is not a pair of texts.
         """
         ranker = self._of_texts()
-        pairs = pairs_of(pairs)
-        return ranker.shown(self._scores(ranker, pairs))
+        return ranker.shown(self._scores(ranker, pairs_of(pairs)))
 
-    def rank(self, query: str, documents: Any) -> list[tuple[Any, float]]:
+    def rank(self, query: str, documents: Iterable[str] | Mapping[Any, str]) -> list[tuple[Any, float]]:
         """The documents with their scores, best first; of equal scores, the one given first. `documents`: texts, which
-        are named by their indices; a mapping of ids to texts, or a table with a column document (and id), which are
-        named by their ids. Raises ConfigError if the ranker predicts classes, or as `predict`; DataError for what is
-        none of these."""
-        query, candidates = require_texts([("query", query)])[0], documents_of(documents)
+        are named by their indices, or {id: text}. Raises ConfigError if the ranker predicts classes, or as `predict`;
+        DataError for what is not texts."""
         if self.classes:
             raise ConfigError(Problem(str(self.folder), "predicts classes and ranks nothing", "predict(pairs)"))
-        ranker = self._of_texts()
-        scores = self._scores(ranker, [(query, text) for text in candidates.texts])
+        ranker, texts = self._of_texts(), texts_by_name(documents)
+        names = list(texts)
+        scores = self._scores(ranker, pairs_of((query, text) for text in texts.values()))
         shown = ranker.shown(scores)
-        return [(candidates.names[row], float(shown[row])) for row in np.argsort(-scores, kind="stable").tolist()]
+        return [(names[row], float(shown[row])) for row in np.argsort(-scores, kind="stable").tolist()]
 
     @property
     def arithmetic(self) -> str | None:
         """The precision that its scores have on this machine, fp32 or bf16; None for a ranker over features."""
-        return self._of_texts().precision(self.precision) if self.reads_texts else None
-
-    @property
-    def reads_texts(self) -> bool:
-        """Whether it scores texts; else it scores data with features, by `rerank`."""
-        return self.saved.run.reads == "texts"
+        return self._of_texts().precision(self.precision) if self.saved.run.reads == "texts" else None
 
     def _of_texts(self) -> SavedRanker:
         from trainables.training.features import SavedFeatureRanker
@@ -88,15 +76,15 @@ class Ranker:
             raise ConfigError(Problem(str(self.folder), f"{self.name} reads features, no texts", "rerank(DATA)"))
         return self.saved
 
-    def _scores(self, ranker: SavedRanker, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
+    def _scores(self, ranker: SavedRanker, pairs: list[tuple[str, str]]) -> np.ndarray:
+        """A text that stands in several pairs is read once."""
+        import pandas as pd
+
         if not pairs:
             return np.empty((0, len(self.classes)) if self.classes else 0, np.float32)
-        queries, documents = (list(dict.fromkeys(texts)) for texts in zip(*pairs, strict=True))
-        row_of = [{text: row for row, text in enumerate(texts)} for texts in (queries, documents)]
-        query_rows, document_rows = (
-            np.array([row_of[side][pair[side]] for pair in pairs], np.int64) for side in (0, 1)
-        )
-        return ranker.score(queries, documents, query_rows, document_rows, precision=self.precision)
+        query_rows, queries = pd.factorize(np.array([query for query, _ in pairs], object))
+        document_rows, documents = pd.factorize(np.array([document for _, document in pairs], object))
+        return ranker.score(list(queries), list(documents), query_rows, document_rows, precision=self.precision)
 
     def rerank(self, data: Data, split: str = "test", output: str | Path | None = None) -> Path:
         """Scores the candidates of a split, and writes them as a TREC run; the predictions, if the ranker predicts
@@ -104,52 +92,47 @@ class Ranker:
 
         Raises DataError for data of another task, or without this split.
         """
-        config, data = self.saved.run.data, as_source(data)
-        ranking = load_data(config if _same(str(data), config.source) else DataConfig(source=str(data)))
-        if split not in ranking.splits:
-            right = f"one of {', '.join(ranking.splits)}"
-            raise DataError(Problem("--split", f"'{ranking.name}' has no {split} split", right))
-        _require_task(ranking, self.classes)
-        name = scores_file(Path(), f"{data_label(str(data))}.{self.name}.{split}", ranking).name
-        path = output_path(output, name, str(data))
+        config, source = self.saved.run.data, str(as_source(data))
+        own = Path(config.source or "").expanduser().resolve()  # trainings record the absolute path of a folder
+        if source != config.source and Path(source).expanduser().resolve() != own:
+            config = DataConfig(source=source)
+        ranking = load_data(config)
+        candidates = required_split(ranking, split)
+        if ranking.classes != self.classes:
+            right = f"pairs of the classes {', '.join(self.classes)}" if self.classes else "documents to rank"
+            raise DataError(Problem("--data", f"'{ranking.name}' is not what the ranker learned from", right))
+        ending = scores_file(Path(), f"{self.name}.{split}", ranking).name
+        path = output_path(output, source, ending)
         scores = self.saved.score_split(ranking, split, self.precision)
         with output_file(path) as file:
-            write_scores(file, ranking.splits[split], ranking, scores, self.name)
+            write_scores(file, candidates, ranking, scores, self.name)
         return path
-
-    def push_to_hub(self, name: str, private: bool = False, license: str | None = None) -> str:
-        """Uploads the ranker's folder, with its card, to the hub of Hugging Face (HF_ENDPOINT; the token is that of
-        `hf auth login` or HF_TOKEN) as the model `name`, which is made if there is none. Of data and models on this
-        machine the upload has the names, not the paths. `license`: what the card says from now on, such as apache-2.0;
-        None: what it says. Returns the address.
-
-        Raises ConfigError for a ranker that is in no folder, or if the hub does not answer or refuses.
-        """
-        if not self.folder.is_dir():
-            raise ConfigError(Problem("push_to_hub", f"'{self.folder}' is not a folder", "a ranker that tune_cl saved"))
-        if license is not None:
-            write_license(self.folder, license)
-        with without_local_paths(self.folder) as folder:
-            by = "" if is_of_others(self.folder) else " trained by tune_cl"
-            return upload(folder, name, private, f"{self.name}{by}")
 
     def __repr__(self) -> str:
         return f"<Ranker {self.name} from {self.folder}>"
 
 
-def _same(one: str, other: str) -> bool:
-    """Whether two data sources are the same: trainings record the absolute path of a folder."""
-    return one == other or Path(one).expanduser().resolve() == Path(other).expanduser().resolve()
+def texts_by_name(documents: Any) -> dict[Any, str]:
+    """{id: text} as it is, and other texts by their positions. Raises DataError for what is not texts: iterating a
+    table would give the names of its columns, and a text its letters."""
+    if isinstance(documents, str | bytes) or hasattr(documents, "columns") or not isinstance(documents, Iterable):
+        wrong = f"a value of type {type(documents).__name__}"
+        raise DataError(Problem("documents", wrong, "a list of texts, or {id: text}"))
+    return dict(documents) if isinstance(documents, Mapping) else dict(enumerate(documents))
 
 
-def _require_task(data: RankingData, classes: tuple[str, ...]) -> None:
-    """Raises DataError for data of another task than the ranker's, or with other classes."""
-    if data.classes == classes:
-        return
-    holds = f"pairs to classify ({', '.join(data.classes)})" if data.classes else "documents to rank"
-    learned = f"classify pairs ({', '.join(classes)})" if classes else "rank documents"
-    right = "data with these classes" if classes else "data with documents to rank"
-    raise DataError(Problem("--data", f"'{data.name}' is {holds}, and the ranker learned to {learned}", right))
+def pairs_of(pairs: Any) -> list[tuple[str, str]]:
+    """(query, document) pairs as a list. Raises DataError for everything in it that is not a pair of texts."""
+    rows = list(pairs)
+    problems = []
+    for number, row in enumerate(rows):
+        sides = [] if isinstance(row, str) or not isinstance(row, Iterable) else list(row)
+        if len(sides) != 2 or not all(isinstance(side, str) for side in sides):
+            wrong = f"{repr(row)[:60]} is not a pair of texts"
+            problems.append(Problem(f"pairs[{number}]", wrong, "(query, document)"))
+    if problems:
+        raise DataError(problems)
+    return [(query, document) for query, document in rows]
 
 
 def load_ranker(folder: str | Path, plugins: Names = (), precision: str | None = "fp32") -> Ranker:

@@ -4,43 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from textwrap import shorten
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from trainables.core.files import output_file, write_text
 from trainables.core.prose import say
-from trainables.curriculum.sampler import easy_first
 from trainables.data.columns import SplitName
 from trainables.data.forms.frames import Data, as_source
-from trainables.data.instances import DRAWN, NONE
 from trainables.loops.instances import SplitInstances, difficulties, instances_of
-from tune_cl.api.outputs import data_label, output_path
+from tune_cl.api.outputs import output_path
 from tune_cl.experiment.load import Overrides, load_training_run
 from tune_cl.results import Result
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-SHOWN = 3  # examples of either end
-NOT_FIXED = "(drawn each time from the less relevant candidates)"
-LETTERS = 300  # of an example's text
-
-
-class ScoredExample(Result):
-    """An instance with its difficulty, its texts cut to LETTERS. `label`: relevant, other, or a pair's class."""
-
-    value: float
-    query_id: str
-    query: str
-    document: str
-    label: str
-
 
 class Difficulties(Result):
-    """What `tune-cl score` writes and shows. cached: whether they were computed before; easiest, hardest: instances of
-    different queries, most extreme first."""
+    """What `tune-cl score` wrote. cached: whether the values were computed before."""
 
     count: int
     min: float
@@ -49,8 +31,6 @@ class Difficulties(Result):
     seconds: float
     cached: bool
     output: Path
-    easiest: tuple[ScoredExample, ...]
-    hardest: tuple[ScoredExample, ...]
 
 
 def difficulty(data: Data, scoring: str, split: str = "train", overrides: Overrides | None = None) -> np.ndarray:
@@ -125,7 +105,7 @@ def score(
     Raises ConfigError or DataError.
     """
     run = load_training_run(None, overrides or (), as_source(data))
-    path = output_path(output, f"{data_label(run.data.source)}.{scoring}.{split}.tsv", run.data.source)
+    path = output_path(output, str(run.data.source), f"{scoring}.{split}.tsv")
     part = instances_of(run, split, scoring)
     scored = difficulties(part, scoring)
     values = scored.values
@@ -139,31 +119,6 @@ def score(
         seconds=scored.seconds,
         cached=scored.cached,
         output=path,
-        easiest=_examples(part, values, easy_first(values)),
-        hardest=_examples(part, values, easy_first(values, anti=True)),
-    )
-
-
-def _examples(part: SplitInstances, values: np.ndarray, order: np.ndarray) -> tuple[ScoredExample, ...]:
-    """The first SHOWN instances of different queries."""
-    _, first = np.unique(part.instances.query[order], return_index=True)
-    rows = order[np.sort(first)[:SHOWN]].tolist()
-    return tuple(_example(part, row, float(values[row])) for row in rows)
-
-
-def _example(part: SplitInstances, row: int, value: float) -> ScoredExample:
-    data, split = part.data, part.split
-    query = int(part.query[row])
-    positive = int(part.instances.fixed_positive[row])
-    shown = int(part.instances.negative[row]) if positive == NONE else positive
-    document = NOT_FIXED if shown == DRAWN else data.documents[int(split.document[shown])]
-    relevant = data.classes[split.grade[positive]] if data.classes else "relevant"
-    return ScoredExample(
-        value=value,
-        query_id=data.query_ids[query],
-        query=shorten(data.query_text(query), LETTERS, placeholder=" ..."),
-        document=shorten(document, LETTERS, placeholder=" ..."),
-        label="other" if positive == NONE else relevant,
     )
 
 

@@ -12,11 +12,7 @@ from trainables.core.errors import ConfigError, Problem
 from trainables.core.prose import say
 from tune_cl.api.session import working
 from tune_cl.history.journal import read_events
-from tune_cl.history.search_folder import (
-    DEFAULT_STORAGE,
-    SearchFolder,
-    existing_search_folder,
-)
+from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import SearchState, replay
 from tune_cl.history.tracking_uri import masked
 from tune_cl.process import loading
@@ -43,12 +39,6 @@ class Search:
         self._result, self._objective = result, objective  # the result until something else is trained
         self.address: str | None = None  # of the Ray cluster that it ran on in this process
 
-    @classmethod
-    def recorded(cls, name: str, storage: str | Path = DEFAULT_STORAGE, tracking_uri: str | None = None) -> Search:
-        """One that ran before. Raises ConfigError if there is none of this name in the storage, DataError if its
-        journal is damaged."""
-        return cls(existing_search_folder(str(storage), name, tracking_uri))
-
     @property
     def name(self) -> str:
         return self.search_folder.name
@@ -62,11 +52,6 @@ class Search:
     def tracking_uri(self) -> str:
         """Where MLflow's runs are, without passwords."""
         return masked(self.search_folder.tracking_uri)
-
-    @property
-    def document(self) -> dict[str, Any]:
-        """That of `tune-cl run --json`. Raises WorkFailed if no trial gave a value."""
-        return self.result.model_dump(mode="json")
 
     @property
     def result(self) -> SearchResult:
@@ -100,12 +85,11 @@ class Search:
         name in MLflow."""
         import pandas as pd
 
-        rows = [
-            {"trial_id": trial.trial, "iteration": iteration}
-            | {metric_name(name): value for name, value in sorted(metrics.items())}
-            for trial in self._state.by_number()
-            for iteration, metrics in sorted(trial.results.items())
-        ]
+        rows = []
+        for trial in self._state.by_number():
+            for iteration, metrics in sorted(trial.results.items()):
+                row: dict[str, Any] = {"trial_id": trial.trial, "iteration": iteration}
+                rows.append(row | {metric_name(name): value for name, value in sorted(metrics.items())})
         return pd.DataFrame(rows, columns=None if rows else ["trial_id", "iteration"])
 
     @property

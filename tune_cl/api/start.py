@@ -14,9 +14,9 @@ from trainables.data.forms.frames import Data, as_source
 from tune_cl.api.search import Search
 from tune_cl.api.session import working
 from tune_cl.api.train import untrained
-from tune_cl.experiment.experiment import Experiment, base_ranker
+from tune_cl.experiment.experiment import base_ranker
 from tune_cl.experiment.load import Overrides, SpaceSource, requested_experiment
-from tune_cl.history.search_folder import DEFAULT_STORAGE, SearchFolder, new_search_folder
+from tune_cl.history.search_folder import DEFAULT_STORAGE, existing_search_folder, new_search_folder
 from tune_cl.history.tracking_uri import resolve_tracking_uri
 from tune_cl.process import loading
 from tune_cl.ray.address import require_cluster
@@ -77,35 +77,20 @@ def run(
     with working(progress, local_ray=address is None) as panel:
         source = as_source(data)
         experiment = requested_experiment(space, overrides or {}, function, source, ranker, **keys)
-        search_folder = _new_folder(str(storage), name, experiment, tracking_uri, checkpoints)
+        search_folder = new_search_folder(str(storage), name, experiment.name)
+        uri = resolve_tracking_uri(search_folder.storage, tracking_uri)
+        option = experiment.objective.option if experiment.objective else ""
+        search_folder = replace(search_folder, tracking_uri=uri, objective=option)
+        if checkpoints:
+            search_folder = replace(search_folder, elsewhere=checkpoints_of(search_folder.name, str(checkpoints)))
         require_cluster(address)
-        _say_doubts(experiment)
+        for note in [] if experiment.objective else untrained(base_ranker(experiment)):
+            say(f"note: {note}")
         with loading():  # only after the input is checked
             from tune_cl.run_search import start_search
         search = Search(search_folder, start_search(experiment, search_folder, address, panel, callbacks), function)
     search.address = address
     return search
-
-
-def _say_doubts(experiment: Experiment) -> None:
-    """Says what a user may want to stop for."""
-    notes = [] if experiment.objective else untrained(base_ranker(experiment))
-    if experiment.search.trials < 2:
-        notes.append("one trial alone: there will be nothing to compare it with; --trials 4 is a start")
-    for note in notes:
-        say(f"note: {note}")
-
-
-def _new_folder(
-    storage: str, name: str | None, experiment: Experiment, tracking_uri: str | None, checkpoints: str | Path | None
-) -> SearchFolder:
-    """Of a search of this name, with its tracking address, its function's, and that of its checkpoints."""
-    search_folder = new_search_folder(storage, name, experiment.name)
-    uri, function = resolve_tracking_uri(search_folder.storage, tracking_uri), experiment.objective
-    search_folder = replace(search_folder, tracking_uri=uri, objective=function.option if function else "")
-    if checkpoints:
-        return replace(search_folder, elsewhere=checkpoints_of(search_folder.name, str(checkpoints)))
-    return search_folder
 
 
 def open_search(
@@ -121,4 +106,4 @@ def open_search(
     Raises ConfigError if there is none of this name in the storage, DataError if its journal is damaged.
     """
     load_plugins(plugins)
-    return Search.recorded(name, storage, tracking_uri)
+    return Search(existing_search_folder(str(storage), name, tracking_uri))

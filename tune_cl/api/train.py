@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -110,10 +109,11 @@ def train(
         source = absolute("data.source", run.data.source)  # so that the ranker finds its data from any folder
         run = run.model_copy(update={"data": run.data.model_copy(update={"source": source})})
         require_folder("--output", folder)
+        ranked = "test" if test else "dev"
         try:
-            training = _started(run, overridden, folder, "test" if test else "dev")
+            training = _started(run, overridden, folder, ranked)
             _train(training, folder)
-            return _finished(training, folder, "test" if test else "dev")
+            return _finished(training, folder, ranked)
         except KeyboardInterrupt:
             raise Interrupted("", call="the same call of tune_cl.train") from None
 
@@ -126,14 +126,18 @@ def default_output(run: TrainingConfig) -> Path:
 
 
 def _started(run: TrainingConfig, overridden: Flat, output: Path, ranked: str) -> RankerTraining:
-    """The training, new or from its last saved state. `ranked`: the split that is ranked at the end."""
-    from trainables.training.factory import training_notes  # imports torch: input first
+    """The training, which continues from the last saved state, if there is a sound one. `ranked`: the split that is
+    ranked at the end. Raises ConfigError if `output` holds another training."""
+    from trainables.training.checkpoint import latest_iteration  # these import torch: input first
+    from trainables.training.factory import make_training, training_notes
     from trainables.training.prepared import prepare
+    from trainables.training.saves import resumed_or_new
 
     prepared = prepare(run)
     required_split(prepared.data, ranked)
     notes = [*unused(run, overridden), *prepared.data.notes, *training_notes(run, prepared), *untrained(run)]
-    training = _new_or_resumed(run, prepared, output, notes.append)
+    _require_own(run, prepared, output, latest_iteration(output / STATES))
+    training = resumed_or_new(lambda: make_training(run, prepared), output / STATES, notes.append)
     for note in notes:  # printed only now that all input has been accepted
         say(f"note: {note}")
     say(training.machine)
@@ -155,38 +159,25 @@ def untrained(run: TrainingConfig) -> list[str]:
     return [f"{run.ranker.name} is model {TINY}: two layers with random weights; {pretrained}"]
 
 
-def _new_or_resumed(
-    run: TrainingConfig, prepared: PreparedData, output: Path, say: Callable[[str], None]
-) -> RankerTraining:
-    """A training that continues from the last saved state, if there is a sound one.
-
-    Raises ConfigError if `output` holds a training of another configuration, or of other data or vectors.
-    """
-    from trainables.training.checkpoint import latest_iteration, read_json, write_json
-    from trainables.training.factory import make_training
+def _require_own(run: TrainingConfig, prepared: PreparedData, output: Path, state: Path | None) -> None:
+    """Raises ConfigError if the state is of another training. A damaged state passes: no training continues from it."""
+    from trainables.training.checkpoint import read_json, write_json
     from trainables.training.prepared import changed_files, files_of
-    from trainables.training.saves import resumed_or_new
-
-    read, files = output / "files.json", files_of([run])
-    if latest := latest_iteration(output / STATES):
-        recorded = read_json(read) if read.exists() else {}
-        if not _fits(run, prepared, latest) or changed_files(files, recorded):
-            wrong = f"{output} contains another training: of other keys, data or vectors"
-            raise ConfigError(Problem("--output", wrong, "another folder, or remove that one"))
-    elif files or read.exists():  # left by a training that ended before its first state
-        write_json(read, files)
-    return resumed_or_new(lambda: make_training(run, prepared), output / STATES, say)
-
-
-def _fits(run: TrainingConfig, prepared: PreparedData, state: Path) -> bool:
-    """Whether a state is of this training; a damaged one is too, since no training can continue from it."""
     from trainables.training.progress import is_of
     from trainables.training.saves import DAMAGED
 
+    read, files = output / "files.json", files_of([run])
+    if state is None:
+        if files or read.exists():
+            write_json(read, files)
+        return
     try:
-        return is_of(state, run, prepared.digest)
+        own = is_of(state, run, prepared.digest)
     except DAMAGED:
-        return True
+        own = True
+    if not own or changed_files(files, read_json(read) if read.exists() else {}):
+        wrong = f"{output} contains another training: of other keys, data or vectors"
+        raise ConfigError(Problem("--output", wrong, "another folder, or remove that one"))
 
 
 def _train(training: RankerTraining, output: Path) -> None:

@@ -3,11 +3,8 @@ in `commands.py`, what they print in `texts.py`."""
 
 from __future__ import annotations
 
-import errno
 import gc
-import io
 import json
-import logging
 import math
 import os
 import signal
@@ -20,10 +17,9 @@ from typing import Any, NoReturn
 
 import click
 
-from trainables.core.errors import Interrupted, UserError, WorkFailed
-from trainables.core.prose import VisibleLog, visible
+from trainables.core.errors import Interrupted, Problem, UserError, WorkFailed
+from trainables.core.prose import visible
 from tune_cl.cli.commands import GROUP
-from tune_cl.cli.usage import require_usable, user_error
 from tune_cl.process import SIGNALS, at_terminal, program, silence, stoppable
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -47,33 +43,30 @@ def console() -> NoReturn:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit status (0, 1, 2 or 130)."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    debug = "--debug" in arguments
-    _prepare_streams()
     try:
         with stoppable():
             _run(arguments)
         return DONE
-    except UserError as error:
-        _say(debug, *error.lines())
-        return BAD_INPUT
-    except Interrupted as stop:
-        _say(False, stop.message or _stop_message(None, arguments))
-        return INTERRUPTED
-    except KeyboardInterrupt as again:
-        _say(debug, _stop_message(again, arguments))
-        return INTERRUPTED
-    except WorkFailed as error:
-        _say(debug, f"error: {error}")
-        return FAILED
     except BrokenPipeError:  # the reader of our output is gone
         silence(sys.stdout.fileno())
         return FAILED
-    except Exception as error:  # noqa: BLE001 - the last resort: a line for the user, the traceback under --debug
-        if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is not None:
-            _say(debug, f"error: {error.filename}: {error.strerror}; free some space on that disk")
-        else:
-            _say(debug, f"error: {type(error).__name__}: {error}; --debug shows where")
-        return FAILED
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - a line for the user, the traceback under --debug
+        status, lines = _ending(error, arguments)
+        if "--debug" in arguments:
+            lines = [traceback.format_exc().rstrip(), *lines]
+        print(*map(visible, lines), sep="\n", file=sys.stderr)
+        return status
+
+
+def _ending(error: BaseException, arguments: Sequence[str]) -> tuple[int, list[str]]:
+    """The exit status, and what is said."""
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED, [_stop_message(error, arguments)]
+    if isinstance(error, UserError):
+        return BAD_INPUT, error.lines()
+    if isinstance(error, WorkFailed):
+        return FAILED, [f"error: {error}"]
+    return FAILED, [f"error: {type(error).__name__}: {error}; --debug shows where"]
 
 
 def _run(arguments: list[str]) -> None:
@@ -94,7 +87,6 @@ def _run(arguments: list[str]) -> None:
 def _called(arguments: list[str]) -> tuple[str | None, Any]:
     """The command's name, and what it returned; no name where help or versions were printed."""
     try:
-        require_usable(arguments)
         with GROUP.make_context("tune-cl", list(arguments) or ["--help"]) as context:
             result = GROUP.invoke(context)
             return context.invoked_subcommand, result
@@ -102,6 +94,20 @@ def _called(arguments: list[str]) -> tuple[str | None, Any]:
         return None, None
     except click.ClickException as error:
         raise user_error(error) from None
+
+
+def user_error(error: click.ClickException) -> UserError:
+    """An error of click's in our form."""
+    context: Any = getattr(error, "ctx", None)
+    parameter: Any = getattr(error, "param", None)
+    name = context.command_path if context else "tune-cl"
+    place = getattr(error, "option_name", name)
+    if parameter:
+        place = parameter.opts[0] if isinstance(parameter, click.Option) else parameter.metavar
+    right = f"see {name} --help"
+    if isinstance(error, click.NoSuchOption):
+        right += "; a key of the configuration is given by --set KEY=VALUE"
+    return UserError(Problem(place, error.format_message().rstrip("."), right))
 
 
 def _stop_message(stop: BaseException | None, arguments: Sequence[str]) -> str:
@@ -115,18 +121,6 @@ def _stop_message(stop: BaseException | None, arguments: Sequence[str]) -> str:
 
     shown = (quote(argument) if masked(argument) == argument else masked(argument) for argument in arguments)
     return f"stopped. Go on with: {program('tune-cl')} {' '.join(shown)}"
-
-
-def _prepare_streams() -> None:
-    """Prints `?` for characters that the terminal's encoding lacks, instead of failing with the result unprinted, and
-    nowhere what has no stdout or stderr to go to. Warnings (`logging`) may quote a server's answer, so their control
-    characters are escaped."""
-    if logging.lastResort:
-        logging.lastResort.setFormatter(VisibleLog())
-    sys.stdout, sys.stderr = (stream or open(os.devnull, "w") for stream in (sys.stdout, sys.stderr))  # noqa: SIM115
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
-            stream.reconfigure(errors="replace")
 
 
 @contextmanager
@@ -147,21 +141,16 @@ def _stdout_for_json() -> Iterator[Any]:
 
 
 def plain(value: Any) -> Any:
-    """A result for JSON: the fields of its class. NaN becomes null and infinity, as in configurations, "inf"."""
+    """A result for JSON: the fields of its class, of a search those of its result. NaN becomes null and infinity, as in
+    configurations, "inf"."""
     if hasattr(value, "model_dump"):
         value = value.model_dump(mode="json")
-    elif hasattr(value, "document"):
-        value = value.document
+    elif hasattr(value, "search_folder"):
+        return plain(value.result)
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
+        return None if math.isnan(value) else str(value)
     return value
-
-
-def _say(debug: bool, *lines: str) -> None:
-    if debug:
-        lines = (traceback.format_exc().rstrip(), *lines)
-    print(*map(visible, lines), sep="\n", file=sys.stderr)

@@ -7,16 +7,16 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, Literal, get_args, get_origin
 
 import click
 
-from trainables.core.errors import ConfigError, Problem
+from trainables.core.plugins import load_plugins
 
 FUNCTIONS = {  # command -> its function; those of a search take what opens one, too
     "run": "tune_cl.api.start:run",
@@ -41,16 +41,11 @@ METAVARS = {
     "objective": "FILE.py:FUNCTION", "output": "FILE", "paper": "FOLDER", "documents": "FILE", "query": "TEXT",
     "metrics": "NAME,..", "runs": "RUN...", "ranker": "NAME",
 }  # fmt: skip
-BASELINE_RUN = click.Option(
-    ["--output"], default="DATA.BASELINE.SETTING.SPLIT.run.txt", show_default=True, help="a TREC run"
-)
 PLAN = click.Option(["--plan"], is_flag=True, help="train nothing: how many seeds find which gain, in how many hours")
-TABLE_ROW = re.compile(r"([a-z_]+(?:, [a-z_]+)*)  +(\S.*)")
-ONE_DOCUMENT = "one JSON document on stdout, all else on stderr"
-VERSIONS = "versions and devices"
+TABLE_ROW = re.compile(r"([a-z_]+)  +(\S.*)")
 OWN_PARTS = "a Python file or module with parts of your own; repeatable"
 FOR_ALL = (
-    click.Option(["--json"], is_flag=True, help=ONE_DOCUMENT),
+    click.Option(["--json"], is_flag=True, help="one JSON document on stdout, all else on stderr"),
     click.Option(["--debug"], is_flag=True, help="show tracebacks"),
     click.Option(["--plugin"], multiple=True, metavar="FILE_OR_MODULE", help=OWN_PARTS),
 )
@@ -72,55 +67,41 @@ class Commands(click.Group):
 
 def command(name: str) -> click.Command:
     """The command of that name, from its function."""
-    function = imported(FUNCTIONS[name])
-    of_search = inspect.signature(function).parameters.keys() >= {"self"}
+    function = resolve_name(FUNCTIONS[name])
     text, helps = documentation(function)
     parameters = dict(inspect.signature(function).parameters)
-    if of_search:
-        opener = imported(OPENS)
+    call = function
+    if "self" in parameters:
+        opener = resolve_name(OPENS)
         helps = documentation(opener)[1] | helps
         parameters = {**inspect.signature(opener).parameters, **parameters}
+        call = partial(on_search, function)
     options = [option_of(one, function, helps) for one in parameters.values() if one.name not in IN_PYTHON_ONLY]
-    if name == "baseline":
-        options = [BASELINE_RUN if option.name == "output" else option for option in options]
-    if name == "confirm":
-        options.append(PLAN)
-    call = partial(on_search, function) if of_search else function
+    options += [PLAN] if name == "confirm" else []
     return click.Command(name, params=[*options, *FOR_ALL], callback=partial(with_plugins, call), help=text)
 
 
 def with_plugins(call: Callable[..., Any], json: bool, debug: bool, plugin: tuple[str, ...], **arguments: Any) -> Any:
     """The call, after the plug-ins are loaded; `main` has read the other options of all commands."""
     if plugin:
-        from trainables.core.plugins import load_plugins
-
         load_plugins(plugin)
     return call(**arguments)
 
 
 def on_search(method: Callable[..., Any], name: str, storage: str, tracking_uri: str | None, **arguments: Any) -> Any:
     """A method, called on the search of that name."""
-    search = imported(OPENS)(name, storage, tracking_uri)
+    search = resolve_name(OPENS)(name, storage, tracking_uri)
     if arguments.pop("plan", False):
-        if arguments["seeds"] is not None:
-            raise ConfigError(Problem("--seeds", "together with --plan", "one of the two"))
         return search.plan(arguments["top"], arguments["trials"], arguments["split"])
     return method(search, **arguments)
-
-
-def imported(source: str) -> Any:
-    module, _, path = source.partition(":")
-    target = import_module(module)
-    for name in path.split("."):
-        target = getattr(target, name)
-    return target
 
 
 def option_of(parameter: inspect.Parameter, function: Any, helps: Mapping[str, str]) -> click.Parameter:
     """A parameter without a default is an argument, as is a space; any other is an option."""
     name, default = parameter.name, parameter.default
     metavar, text = METAVARS.get(name, name.upper()), helps.get(name, "")
-    kinds = kinds_of(parameter, function)
+    annotation = eval(str(parameter.annotation), getattr(function, "__globals__"))  # noqa: B009
+    kinds = (annotation, *get_args(annotation))
     choices = [value for kind in kinds if get_origin(kind) is Literal for value in get_args(kind)]
     kind = click.Choice(choices) if choices else int if int in kinds else str
     if default is inspect.Parameter.empty or name == "space":
@@ -143,12 +124,6 @@ def trial_ids(context: click.Context, option: click.Parameter, text: str | None)
     return tuple(filter(None, (text or "").split(",")))
 
 
-def kinds_of(parameter: inspect.Parameter, function: Any) -> tuple[Any, ...]:
-    """The types that an annotation, which is a text, names."""
-    annotation = eval(str(parameter.annotation), getattr(function, "__globals__"))  # noqa: B009
-    return (annotation, *get_args(annotation))
-
-
 class Argument(click.Argument):
     """An argument with a line of help."""
 
@@ -165,7 +140,7 @@ def documentation(function: Any) -> tuple[str, dict[str, str]]:
     paragraphs, helps = [], {}
     for paragraph in (inspect.getdoc(function) or "").split("\n\n"):
         if TABLE_ROW.match(paragraph):
-            helps |= dict(table_rows(paragraph))
+            helps |= table_rows(paragraph)
         elif paragraph.lstrip().startswith("tune-cl "):
             paragraphs.append("\b\n" + "\n".join(line.strip() for line in paragraph.splitlines()))
         elif not paragraph.startswith("Raises "):
@@ -173,17 +148,16 @@ def documentation(function: Any) -> tuple[str, dict[str, str]]:
     return "\n\n".join(paragraphs), helps
 
 
-def table_rows(paragraph: str) -> Iterator[tuple[str, str]]:
-    """Each parameter with its text, the lines of which are indented after the first."""
-    rows: list[list[str]] = []
+def table_rows(paragraph: str) -> dict[str, str]:
+    """The text of each parameter, the lines of which are indented after the first."""
+    texts: dict[str, str] = {}
+    name = ""
     for line in paragraph.splitlines():
         if match := TABLE_ROW.fullmatch(line):
-            rows.append(list(match.groups()))
+            name, texts[match[1]] = match.groups()
         else:
-            rows[-1][1] += f" {line.strip()}"
-    for names, text in rows:
-        for name in names.split(", "):
-            yield name, text.partition("; in Python")[0].replace("`", "")
+            texts[name] += f" {line.strip()}"
+    return {name: text.partition("; in Python")[0].replace("`", "") for name, text in texts.items()}
 
 
 def summary(source: str) -> str:
@@ -205,11 +179,12 @@ def _versions(context: click.Context, option: click.Parameter, value: bool) -> N
         context.exit()
 
 
+VERSION = click.Option(
+    ["--version"], is_flag=True, is_eager=True, expose_value=False, callback=_versions, help="versions and devices"
+)
 GROUP = Commands(
     "tune-cl",
     help="Test whether a training curriculum, or any other part of training, improves your ranker.",
-    params=[
-        click.Option(["--version"], is_flag=True, is_eager=True, expose_value=False, callback=_versions, help=VERSIONS)
-    ],
+    params=[VERSION],
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

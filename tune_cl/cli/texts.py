@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from shlex import quote
-from textwrap import shorten, wrap
 from typing import TYPE_CHECKING, Any
 
 from trainables.core.plugins import plugin_options
-from trainables.core.prose import counted, duration, wrapped
+from trainables.core.prose import counted, duration, short, wrapped
 from trainables.evaluation.metrics import in_words
 from tune_cl.cli.tables import table
 from tune_cl.process import program
@@ -18,11 +17,11 @@ from tune_cl.verdict.figures import cut, interval_words, p_value
 if TYPE_CHECKING:
     from tune_cl.api.baseline import Ranking
     from tune_cl.api.check import SpaceCheck
-    from tune_cl.api.data import DataFacts, Example
+    from tune_cl.api.data import DataFacts
     from tune_cl.api.evaluate import Evaluation
     from tune_cl.api.listing import Part, SearchEntry
     from tune_cl.api.rerank import Reranked
-    from tune_cl.api.score import Difficulties, ScoredExample
+    from tune_cl.api.score import Difficulties
     from tune_cl.api.search import Search
     from tune_cl.api.train import Training
     from tune_cl.history.search_folder import SearchFolder
@@ -45,7 +44,24 @@ def result_text(result: SearchResult, folder: SearchFolder, address: str | None 
     page of its trials on a server of MLflow."""
     from tune_cl.report.story import of_search
 
-    return "\n".join([story_text(of_search(result)), "", *_next(result, folder, address, view or "")])
+    lines = {}
+    if result.best_curriculum:
+        lines["Test it:"] = folder.command("confirm", address)
+        if result.effects:
+            pairs = "All curricula:" if result.over_curricula else "All pairs:"
+            lines[pairs] = f"{folder.command('effects', address)} --seeds 2"
+        lines["How many seeds?"] = f"{folder.command('confirm')} --plan"
+    lines["Read the report:"] = folder.command("report")
+    uri = result.tracking_uri
+    page = f"{uri.rstrip('/')}/{view or ''}"  # of a server; a database has none
+    lines["Compare the trials:"] = page if uri.startswith("http") else f"mlflow ui --backend-store-uri {quote(uri)}"
+    if result.checkpoint and folder.objective:
+        lines["Best checkpoint:"] = f"{result.checkpoint}/{CHECKPOINT}"
+    elif result.checkpoint:
+        rerank = f"{program('tune-cl')} rerank {quote(result.checkpoint)} --data DATA"
+        lines["Use the best ranker:"] = f"{rerank}{plugin_options()}"
+    commands = [f"{what:<22}{line}" for what, line in lines.items()]
+    return "\n".join([story_text(of_search(result)), "", *commands])
 
 
 def story_text(parts: Iterable[Any]) -> str:
@@ -59,51 +75,15 @@ def story_text(parts: Iterable[Any]) -> str:
     return "\n\n".join(blocks)
 
 
-def _next(result: SearchResult, folder: SearchFolder, address: str | None, view: str) -> list[str]:
-    lines = {}
-    if result.best_curriculum:
-        lines["Test it:"] = folder.command("confirm", address)
-        if result.effects:
-            pairs = "All curricula:" if result.over_curricula else "All pairs:"
-            lines[pairs] = f"{folder.command('effects', address)} --seeds 2"
-        lines["How many seeds?"] = f"{folder.command('confirm')} --plan"
-    lines["Read the report:"] = folder.command("report")
-    uri = result.tracking_uri
-    page = f"{uri.rstrip('/')}/{view}"  # of a server; a database has none
-    lines["Compare the trials:"] = page if uri.startswith("http") else f"mlflow ui --backend-store-uri {quote(uri)}"
-    by_function = bool(folder.objective)
-    lines["Best checkpoint:" if by_function else "Use the best ranker:"] = _use(result, by_function)
-    return [f"{what:<22}{line}" for what, line in lines.items()]
-
-
-def _use(result: SearchResult, by_function: bool) -> str:
-    """The command that applies the best ranker, or why none was saved. Of a user's function: its best checkpoint."""
-    from trainables.rankers import RANKERS
-
-    ranker, best = result.checkpoint, result.trial(result.best)
-    if by_function:
-        return f"{ranker}/{CHECKPOINT}" if ranker else "not saved: the best iteration was reported without a checkpoint"
-    if not ranker:
-        return f"not saved: no checkpoint of {result.best} could be read"
-    params = result.configuration | (best.params if best else {})
-    name = params.get("ranker.name", result.ranker)
-    no_texts = (name in RANKERS and RANKERS[name].reads == "features") or params.get("ranker.add_first_stage")
-    source = "--data FOLDER" if no_texts else "--query TEXT --documents FILE"
-    return f"{program('tune-cl')} rerank {quote(ranker)} {source}{plugin_options()}"
-
-
 def confirm_text(result: Verdict | Plan) -> str:
-    from tune_cl.results import Plan
-
-    return plan_text(result) if isinstance(result, Plan) else verdict_text(result)
-
-
-def verdict_text(verdict: Verdict) -> str:
     from tune_cl.history.search_folder import search_folder_of
     from tune_cl.report.story import of_verdict
+    from tune_cl.results import Plan
 
-    folder = replace(search_folder_of(verdict.storage, verdict.search), tracking_uri=verdict.tracking_uri)
-    return f"{story_text(of_verdict(verdict))}\n\nRead the report:  {folder.command('report')}"
+    if isinstance(result, Plan):
+        return plan_text(result)
+    folder = replace(search_folder_of(result.storage, result.search), tracking_uri=result.tracking_uri)
+    return f"{story_text(of_verdict(result))}\n\nRead the report:  {folder.command('report')}"
 
 
 def plan_text(plan: Plan) -> str:
@@ -124,9 +104,8 @@ def effects_text(effects: Effects) -> str:
 
     lines = [*map(wrapped, effects.sentences)]
     rows = []
-    for effect in effects.by_value:
-        mean = f"{effect.effect:+.4f} {interval_words(effect.ci95)}"
-        rows.append((setting(effect.key, effect.value), mean, effect.pairs))
+    for one in effects.by_value:
+        rows.append((setting(one.key, one.value), f"{one.effect:+.4f} {interval_words(one.ci95)}", one.pairs))
     return "\n".join([*lines, "", table(["value", "mean effect [95 %]", "pairs"], rows)] if rows else lines)
 
 
@@ -150,37 +129,31 @@ def rerank_text(result: Reranked) -> str:
     precision = f" ({result.precision})" if result.precision else ""
     if result.run_file:
         return f"written to {result.run_file}{precision}"
-    if result.ranking:
-        rows = [[row.doc, row.score, shorten(row.text, 160, placeholder=" ...")] for row in result.ranking]
-        return table(["doc", f"score{precision}", "text"], rows)
-    rows = []
-    for row in result.predictions:
-        text = shorten(row.text, 160, placeholder=" ...")
-        rows.append([row.doc, row.label, row.probabilities[row.label], text])
-    return table(["doc", "class", "probability", "text"], rows)
+    rows = [[row.doc, row.score, cut(row.text, WIDTH)] for row in result.ranking]
+    return table(["doc", f"score{precision}", "text"], rows)
 
 
 def baseline_text(ranking: Ranking) -> str:
-    how = f"{ranking.setting}: {', '.join(f'{key} {value}' for key, value in ranking.params.items())}"
+    how = ", ".join(f"{key} {value}" for key, value in ranking.params.items())
     if chosen := ranking.chosen:
         how += f" (best {chosen.metric} {chosen.value:.4f} of {chosen.points} settings on dev)"
-    head = f"{ranking.queries} {ranking.split} queries, ranked: {ranking.ranked}"
-    metrics = table(["metric", ranking.split], ranking.metrics.items())
-    return "\n\n".join([f"{head}\n{how}", metrics, f"run written to {ranking.run_file}"])
+    lines = [
+        f"{ranking.queries} {ranking.split} queries; {how}",
+        table(["metric", ranking.split], ranking.metrics.items()),
+    ]
+    return "\n\n".join([*lines, f"run written to {ranking.run_file}"] if ranking.run_file else lines)
 
 
 def evaluate_text(evaluation: Evaluation) -> str:
     """The means, then each comparison with the first run."""
-    first, runs = evaluation.runs[0], evaluation.runs
-    parts = [table(["run", *first.metrics], ([run.run, *run.metrics.values()] for run in runs))]
-    for run in runs:
+    first, *others = evaluation.runs
+    parts = [table(["run", *first.metrics], ([run.run, *run.metrics.values()] for run in evaluation.runs))]
+    for run in evaluation.runs:
         if run.queries_missing:
             parts.append(f"{run.run} lacks {run.queries_missing} judged queries; they count 0.")
-    for run in runs:
-        if run.vs_first is None:
-            continue
+    for run in others:
         rows = []
-        for name, test in run.vs_first.items():
+        for name, test in (run.vs_first or {}).items():
             p = p_value(test.p), p_value(test.p_adjusted)
             rows.append([name, test.difference, interval_words(test.ci95), test.t, *p])
         shown = table(["metric", "difference", "95 % CI", "t", "p", "p adjusted"], rows)
@@ -189,123 +162,57 @@ def evaluate_text(evaluation: Evaluation) -> str:
 
 
 def score_text(result: Difficulties) -> str:
-    shown = {name: getattr(result, name) for name in ("count", "min", "max", "mean", "seconds", "cached", "output")}
-    parts = [table(["", "value"], shown.items())]
-    for name, examples in (("easiest", result.easiest), ("hardest", result.hardest)):
-        parts.append("\n".join([f"{name}:", *(line for example in examples for line in _scored(example))]))
-    return "\n\n".join(parts)
-
-
-def _scored(example: ScoredExample) -> list[str]:
-    lines = [f"  {example.value:.4g}  {example.query_id}"]
-    for label, text in (("query", example.query), (example.label, example.document)):
-        lines += wrap(f"{label}: {text}", 110, initial_indent="    ", subsequent_indent="      ")
-    return lines
+    return table(["difficulty", ""], result.model_dump().items())
 
 
 # -- before a search -----------------------------------------------------------------------------------------------
 
 
 def check_text(check: SpaceCheck) -> str:
-    rows = {topic: text for topic, text in _topics(check).items() if text}
-    return table([f"space {check.space}", ""], rows.items())
-
-
-def _topics(check: SpaceCheck) -> dict[str, str]:
-    from tune_cl.samplers import SEARCHERS
-    from tune_cl.space.wording import DEFAULT, OF_CURRICULUM
-
     size = "continuous" if check.combinations is None else f"{check.combinations:,} combinations"
-    conditional = f"{check.conditional} conditional, " if check.conditional else ""
-    shown = {}
+    shared = f"over {', '.join(check.shared)}" if check.shared else "not tuned"
+    default = []
     for key, value in check.baseline.items():
-        if check.over_curricula or not key.startswith(OF_CURRICULUM):  # else it turns off what no trial has
-            shown[key] = _value(value)
-    default = ", ".join(f"{key} {value}" for key, value in shown.items())
-    return {
+        if check.over_curricula or not key.startswith("curriculum."):  # else it turns off what no trial has
+            default.append(f"{key} {short(value)}")
+    before = check.pretraining_iterations + check.teacher_iterations
+    rows: dict[str, object] = {
         "trains": f"{', '.join(check.rankers)} on {check.data or 'its own data'}, for {check.metric} on dev",
-        "searches": f"{counted(check.parameters, 'key')} ({conditional}{size})",
-        "searcher": f"{check.searcher}: {SEARCHERS.entries[check.searcher].summary}",
-        "tries first": f"{check.points} published curricula" if check.points else "",
+        "searches": f"{counted(check.parameters, 'key')} ({check.conditional} conditional, {size})",
+        "searcher, scheduler": f"{check.searcher}, {check.scheduler}",
         "trials": f"{check.trials}, of at most {counted(check.max_iterations, 'iteration')} each",
-        "plain trials": _plain_trials(check),
-        "curricula" if check.over_curricula else "other trials": _curricula(check),
-        "further seeds": f"{check.phases.seeds}, for the best of both" if check.phases.seeds else "",
-        DEFAULT: f"{default or 'as the configuration is by default'}; the first trial, never stopped early",
-        "scheduler": _scheduler(check),
-        "iterations": f"{check.iterations_at_most:,} at most",
-        "teacher": _before(check.teacher_iterations, ": one more training, which a scoring needs"),
-        "pre-training": _before(check.pretraining_iterations),
-        "time here": _time_here(check),
-        "GPU": f"at most {check.gpu_hours_at_most:.3g} hours" if check.gpu_hours_at_most else "",
+        "plain trials": f"{check.phases.plain} with {check.plain}, {shared}",
+        "curricula" if check.over_curricula else "other trials": check.phases.curricula,
+        "published ones": check.points,
+        "further seeds": check.phases.seeds,
+        "plain, default": f"{', '.join(default) or 'as the configuration is by default'}; the first trial",
+        "before the first trial": f"{counted(before, 'iteration')} of pre-training and teachers" if before else "",
     }
-
-
-def _plain_trials(check: SpaceCheck) -> str:
-    from tune_cl.space.wording import DEFAULT, PLAIN_TRAINING
-
-    if not check.shared:
-        return f"{DEFAULT}, alone: {check.plain} is not tuned"
-    named = "" if check.plain == PLAIN_TRAINING else f" with {check.plain}"
-    number = "the twins of all curricula" if check.phases.plain == 1 else f"{check.phases.plain} of them"
-    return f"{number}{named}, over {', '.join(check.shared)}"
-
-
-def _curricula(check: SpaceCheck) -> str:
-    if check.phases.plain == 1:
-        return str(check.phases.curricula)
-    return f"{check.phases.curricula}, at the best of these settings"
-
-
-def _value(value: object) -> str:
-    from tune_cl.space.space_files import on_a_line
-
-    return f"{value:.3g}" if isinstance(value, float) else on_a_line(value)
-
-
-def _scheduler(check: SpaceCheck) -> str:
-    from tune_cl.schedulers import SCHEDULERS
-
-    summary = SCHEDULERS.entries[check.scheduler].summary
-    text = f"{check.scheduler}: {summary.replace('reduction_factor', format(check.reduction_factor, 'g'))}"
-    if check.rungs:
-        at = "rungs at iterations" if len(check.rungs) > 1 else "a rung at iteration"
-        text += f"; {at} {', '.join(map(str, check.rungs))}"
-    return text + (f"; each trial is compared {check.judged}" if check.judged else "")
-
-
-def _before(iterations: int, what: str = "") -> str:
-    return f"at most {counted(iterations, 'iteration')} before the first trial{what}" if iterations else ""
-
-
-def _time_here(check: SpaceCheck) -> str:
-    hours, seconds = check.hours_at_most, check.seconds_per_iteration
-    together = f"{check.at_a_time} at a time"
-    if seconds is None or hours is None:
-        return f"not measured, {together}"
-    return f"at most {duration(hours * 3600)} without start-up, {together}, {seconds:.3g} s an iteration"
+    if check.hours_at_most is not None:
+        seconds = f"{check.seconds_per_iteration:.3g} s an iteration"
+        rows["time here"] = f"{duration(check.hours_at_most * 3600)}, {check.at_a_time} trials at a time, {seconds}"
+    if check.gpu_hours_at_most:
+        rows["GPU"] = f"{check.gpu_hours_at_most:.3g} hours"
+    return table([f"space {check.space}", ""], [row for row in rows.items() if row[1]])
 
 
 def data_text(facts: DataFacts) -> str:
     features = f", {facts.features} features" if facts.features else ""
+    files = [*facts.files[:FILES], *(["..."] if len(facts.files) > FILES else [])]
     lines = [f"{facts.data}: {facts.task}, {facts.documents:,} documents{features}"]
-    lines.append(f"read as {facts.form} ({facts.recognised_by})")
-    if facts.files:
-        more = f" and {len(facts.files) - FILES} more" if len(facts.files) > FILES else ""
-        lines.append(f"from {', '.join(facts.files[:FILES])}{more}")
-    lines += ["", _splits(facts), ""]
+    lines += [f"read as {facts.form} ({facts.recognised_by})", f"from {', '.join(files)}", "", _splits(facts), ""]
     if facts.shared:
-        rows = []
-        for pair in facts.shared:
-            rows.append([" and ".join(pair.splits), pair.queries, pair.documents, pair.document_texts])
+        rows = [[" and ".join(one.splits), one.queries, one.documents, one.document_texts] for one in facts.shared]
         lines += [table(["shared by", "queries", "documents", "document texts"], rows), ""]
     lines += [f"note: {note}" for note in facts.notes]
     lines += [f"warning: {warning}" for warning in facts.warnings]
-    lines.append("")
     for split, examples in facts.examples.items():
         for example in examples:
-            lines += _example(split, example)
-    return "\n".join(lines).rstrip("\n")
+            lines.append(f"\n{split} {example.query}: {cut(example.utterances[-1], WIDTH)}")
+            for candidate in example.candidates:
+                mark = candidate.grade if candidate.label is None else candidate.label
+                lines.append(f"  {mark:>2}  {candidate.document}: {cut(candidate.text, WIDTH)}")
+    return "\n".join(lines)
 
 
 def _splits(facts: DataFacts) -> str:
@@ -317,9 +224,7 @@ def _splits(facts: DataFacts) -> str:
     figures: dict[str, Callable[[Any], str]] = {
         "queries": lambda split: f"{split.queries:,}",
         "candidates": lambda split: f"{split.candidates:,}",
-        "candidates a query": lambda split: (
-            f"{split.group_sizes.min} to {split.group_sizes.max}, mean {split.group_sizes.mean:.1f}"
-        ),
+        "candidates a query": lambda split: f"{split.group_sizes.mean:.1f}",
         "judged candidates": lambda split: f"{split.judged_share:.1%}",
         "relevant a query": lambda split: f"{split.positives_per_query:.2f}",
         "queries without relevant": lambda split: f"{split.queries_without_positive:,}",
@@ -329,21 +234,10 @@ def _splits(facts: DataFacts) -> str:
     return table(["", *splits], rows)
 
 
-def _example(split: str, example: Example) -> list[str]:
-    turns, last = example.utterances, example.utterances[-1]
-    several = f" ({len(turns)} turns, the last shown)" if len(turns) > 1 else ""
-    lines = [f"{split} {example.query}{several}: {cut(last, WIDTH)}"]
-    for candidate in example.candidates:
-        mark = candidate.grade if candidate.label is None else candidate.label
-        lines.append(f"  {mark:>2}  {candidate.document}: {cut(candidate.text, WIDTH)}")
-    return lines
-
-
 def list_text(rows: list[Part] | list[SearchEntry]) -> str:
     if not rows:
         return "no searches here yet; tune-cl run starts one"
-    names = list(type(rows[0]).model_fields)
-    return table(names, [[getattr(row, name) for name in names] for row in rows])
+    return table(list(type(rows[0]).model_fields), [row.model_dump().values() for row in rows])
 
 
 TEXTS: dict[str, Callable[[Any], str]] = {

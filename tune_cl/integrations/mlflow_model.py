@@ -23,7 +23,7 @@ class PairScorer:
 
     def predict(self, model_input: pd.DataFrame, params: dict[str, object] | None = None) -> np.ndarray:
         """Scores float32 [rows]; of a ranker with K classes, their logits, float32 [rows, K]."""
-        return self.ranker.predict(list(zip(*(model_input[name].astype(str) for name in COLUMNS), strict=True)))
+        return self.ranker.predict(zip(*(model_input[name].astype(str) for name in COLUMNS), strict=True))
 
 
 def _load_pyfunc(path: str) -> PairScorer:

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
-from itertools import pairwise, product
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -39,14 +34,25 @@ def tiny_data(
     made = [_query(random, 1 + i % turns, candidates) for i in range(sum(sizes.values()))]
     splits, first = {}, 0
     for name, size in sizes.items():
-        splits[name] = _tiny_split(random, first, [grades for _, _, grades in made[first : first + size]])
+        grade = np.concatenate([grades for _, _, grades in made[first : first + size]])
+        score = (10 + 2 * (grade == 1) + random.normal(0, 1.5, len(grade))).reshape(size, candidates)
+        rank = 1 + np.argsort(np.argsort(-score, axis=1), axis=1)
+        split = _split([candidates] * size, score.ravel(), rank.ravel(), grade)
+        splits[name] = replace(
+            split,
+            query=split.query + np.int32(first),
+            document=split.document + np.int32(first * candidates),
+            judged_grade=split.grade[grade >= 0],
+            judged_offsets=np.cumsum([0, *(grade >= 0).reshape(size, candidates).sum(1)]),
+        )
         first += size
     queries_of = [utterances for utterances, _, _ in made]
     documents = [text for _, texts, _ in made for text in texts]
     content = [text for utterances in queries_of for text in utterances] + documents
     digest = digest_of("tiny", *content, *(split.grade for split in splits.values()), seed)
     domain = (np.arange(len(made)) % domains).astype(np.int16)
-    return _data("tiny", digest, queries_of, documents, splits, domain, tuple(f"domain{i}" for i in range(domains)))
+    names = tuple(f"domain{i}" for i in range(domains))
+    return replace(_data("tiny", digest, queries_of, documents, splits), domain=domain, domains=names)
 
 
 def _query(random: np.random.Generator, turns: int, candidates: int) -> tuple[list[str], list[str], list[int]]:
@@ -67,23 +73,6 @@ def _query(random: np.random.Generator, turns: int, candidates: int) -> tuple[li
 
 def _text(words: np.ndarray) -> str:
     return " ".join(f"w{word}" for word in words)
-
-
-def _tiny_split(random: np.random.Generator, first: int, grades: list[list[int]]) -> Split:
-    """Candidates of consecutive queries; each candidate document belongs to one query only."""
-    sizes = [len(of_query) for of_query in grades]
-    grade = np.concatenate(grades)
-    score = 10 + 2 * (grade == 1) + random.normal(0, 1.5, len(grade))
-    rank = [1 + np.argsort(np.argsort(-score[start:end])) for start, end in pairwise(np.cumsum([0, *sizes]))]
-    split = _split(sizes, score, np.concatenate(rank), grade)
-    judged = [sum(value >= 0 for value in of_query) for of_query in grades]
-    return replace(
-        split,
-        query=split.query + np.int32(first),
-        document=split.document + np.int32(first * sizes[0]),
-        judged_grade=split.grade[grade >= 0],
-        judged_offsets=np.cumsum([0, *judged]),
-    )
 
 
 def split_of(*queries: list[float]) -> Split:
@@ -121,13 +110,7 @@ def _split(sizes: list[int], score: np.ndarray, rank: np.ndarray, grade: np.ndar
 
 
 def _data(
-    name: str,
-    digest: str,
-    queries: list[list[str]],
-    documents: list[str],
-    splits: dict[str, Split],
-    domain: np.ndarray | None = None,
-    domains: tuple[str, ...] = ONE_DOMAIN,
+    name: str, digest: str, queries: list[list[str]], documents: list[str], splits: dict[str, Split]
 ) -> RankingData:
     return RankingData(
         name=name,
@@ -137,19 +120,19 @@ def _data(
         query_ids=TextColumn.of(f"q{i}" for i in range(len(queries))),
         utterances=TextColumn.of(text for utterances in queries for text in utterances),
         utterance_offsets=np.cumsum([0, *map(len, queries)]),
-        domain=np.zeros(len(queries), np.int16) if domain is None else domain,
-        domains=domains,
+        domain=np.zeros(len(queries), np.int16),
+        domains=ONE_DOMAIN,
         splits=splits,
     )
 
 
 def scored_of(data: RankingData, pairwise: bool = True, negatives: int | str = 1, **fields) -> Scored:
-    """What a scoring reads: the training instances, with stand-ins for teachers and a file of difficulties."""
+    """What a scoring reads: the training instances, with stand-ins for teachers."""
     split = data.splits["train"]
     instances = make_instances(split, pairwise, negatives, 1)
     scores = score_of(split.document)
     course = [scores * factor for factor in (0.1, 0.5, 1.0)]
-    usual = {"seed": 0, "file": difficulty_file(data), "teacher": lambda: scores}
+    usual = {"seed": 0, "teacher": lambda: scores}
     usual |= {name: lambda: np.stack(course) for name in OTHER_TEACHERS} | {"cross_fitted": lambda: scores}
     return Scored(data, split, instances, **(usual | fields))
 
@@ -157,16 +140,3 @@ def scored_of(data: RankingData, pairwise: bool = True, negatives: int | str = 1
 def score_of(row: np.ndarray) -> np.ndarray:
     """A stand-in for a teacher's logit of a document, by its row in the collection."""
     return np.sin(row * 1.7).astype(np.float32) * 3
-
-
-def difficulty_file(data: RankingData) -> str:
-    """A file with a value for each query and document, as scoring `file` reads it."""
-    path = Path(_folder().name, f"{len(data.query_ids)}-{len(data.documents)}.tsv")
-    rows = product(enumerate(data.query_ids), enumerate(data.document_ids))
-    path.write_text("".join(f"{query}\t{document}\t{math.sin(7 * i + j)}\n" for (i, query), (j, document) in rows))
-    return str(path)
-
-
-@cache
-def _folder() -> TemporaryDirectory[str]:
-    return TemporaryDirectory()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
 
@@ -20,55 +18,37 @@ SETTINGS = (LossSettings(margin=0.5), LossSettings(margin=1.0, relevance_level=2
 
 @dataclass(frozen=True)
 class Case:
-    """A loss function with CASES samples."""
+    """A loss function with CASES samples. shape: of the scores; targets: what the loss reads besides them."""
 
     name: str
     function: LossFunction
     kind: str
-    reads_teacher: bool
     settings: LossSettings
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """That of the scores."""
-        return (CASES, WIDTH) if self.kind in ("listwise", "classification") else (CASES,)
-
-    @property
-    def targets(self) -> Tensor:
-        """What the loss reads besides scores; of pairs, the scores of the negatives."""
-        level = self.settings.relevance_level
-        if self.kind == "classification":
-            return torch.arange(CASES) % WIDTH
-        if self.kind == "pairwise":
-            return torch.linspace(-1, 1, CASES)
-        if self.kind == "pointwise":
-            return torch.tensor([level, 0, -1]).repeat(CASES // 3)
-        labels = torch.tensor([level, *[0] * (WIDTH - 1)]).repeat(CASES, 1)
-        return labels.float() if self.reads_teacher else labels
+    shape: tuple[int, ...]
+    targets: Tensor
 
     def values(self, scores: Tensor, targets: Tensor) -> Tensor:
         return per_sample(self.name, self.function, scores, targets, self.settings)
 
-    def learned(self) -> tuple[Tensor, Tensor]:
-        """Scores, and those of the pairs' negatives, that descending the loss leads to."""
-        torch.manual_seed(1)
-        scores, negatives = ((0.1 * torch.randn(self.shape)).requires_grad_() for _ in range(2))
-        optimizer = torch.optim.SGD([scores, negatives], RATE)
-        for _ in range(STEPS):
-            optimizer.zero_grad()
-            self.values(scores, negatives if self.kind == "pairwise" else self.targets).sum().backward()
-            optimizer.step()
-        return scores.detach(), negatives.detach()
 
-
-@contextmanager
-def loss_cases(name: str) -> Iterator[list[Case]]:
+def loss_cases(name: str) -> list[Case]:
     """The function of a loss, and that for classes if it has one, under two settings."""
-    loss = LOSSES[name]
+    loss, cases = LOSSES[name], []
     functions: list[tuple[LossFunction, str]] = [(loss.function, loss.kind)]
     if loss.classes:
         functions.append((loss.classes, "classification"))
-    yield [Case(name, *function, loss.reads_teacher, settings) for function, settings in product(functions, SETTINGS)]
+    for (function, kind), settings in product(functions, SETTINGS):
+        level = settings.relevance_level
+        lists = torch.tensor([level, *[0] * (WIDTH - 1)]).repeat(CASES, 1)
+        targets = {
+            "classification": torch.arange(CASES) % WIDTH,
+            "pairwise": torch.linspace(-1, 1, CASES),  # the scores of the negatives
+            "pointwise": torch.tensor([level, 0, -1]).repeat(CASES // 3),
+            "listwise": lists.float() if loss.reads_teacher else lists,
+        }
+        shape = (CASES, WIDTH) if kind in ("listwise", "classification") else (CASES,)
+        cases.append(Case(name, function, kind, settings, shape, targets[kind]))
+    return cases
 
 
 def is_of_each_sample(cases: list[Case]) -> None:
@@ -90,7 +70,14 @@ def is_finite_for_large_scores(cases: list[Case]) -> None:
 
 def teaches_the_right_order(cases: list[Case]) -> None:
     for case in cases:
-        scores, negatives = case.learned()
+        torch.manual_seed(1)
+        scores, negatives = ((0.1 * torch.randn(case.shape)).requires_grad_() for _ in range(2))
+        optimizer = torch.optim.SGD([scores, negatives], RATE)
+        for _ in range(STEPS):
+            optimizer.zero_grad()
+            case.values(scores, negatives if case.kind == "pairwise" else case.targets).sum().backward()
+            optimizer.step()
+        relevant = case.targets >= case.settings.relevance_level
         if case.kind == "classification":
             assert (scores.argmax(1) == case.targets).all(), "descending it predicts the right classes"
         elif case.kind == "pairwise":
@@ -98,7 +85,6 @@ def teaches_the_right_order(cases: list[Case]) -> None:
         elif case.kind == "listwise":
             assert (scores[:, :1] > scores[:, 1:]).all(), "descending it ranks a list's positive first"
         else:
-            relevant = case.targets >= case.settings.relevance_level
             assert scores[relevant].min() > scores[~relevant].max(), "descending it ranks relevant documents first"
 
 
