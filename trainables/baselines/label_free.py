@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +25,6 @@ OVER_WORDS, BY_LUCENE, GIVEN_RUN = (
 )
 VECTORS = "cosine of mean word vectors"
 LEXICAL = {"BM25 over stems": "bm25", "SDM": "sdm"}
-Rankings = dict[str, Callable[[Split], np.ndarray]]  # scores of a split's candidates, float [C], by label
 NOTHING: dict[str, Any] = {"first_stage": None, "label_free": None}
 
 
@@ -49,9 +47,15 @@ def label_free(
         return {"label": label, "mean": float(evaluator(scores, [run.metric])[run.metric].mean())}
 
     first = row(first_stage_name(data, run.data, split), first_stage_order(split))
-    others = {label: scores for label, scores in _rankings(data, run, name, text).items() if chosen in (None, label)}
-    rows = [row(label, scores(split)) for label, scores in others.items()]
-    best = max([first, *rows], key=lambda one: one["mean"]) if chosen is None else (*rows, first)[0]
+    rows = [first]
+    if text is not None and "vectors" in text.arrays and chosen in (None, VECTORS):
+        rows.append(row(VECTORS, mean_vector_scores(text, split)))
+    if len(data.documents) <= MOST_DOCUMENTS and any(terms(document, data.words) for document in data.documents):
+        for label, kind in LEXICAL.items():
+            if chosen in (None, label):
+                baseline = load_baseline(kind)(data, run, [name])
+                rows.append(row(label, baseline.scorer(split)(baseline.defaults())))
+    best = max(rows, key=lambda one: one["mean"]) if chosen is None else rows[-1]
     return {"first_stage": first, "label_free": best}
 
 
@@ -65,24 +69,3 @@ def first_stage_name(data: RankingData, config: DataConfig, split: Split) -> str
 def first_stage_order(split: Split) -> np.ndarray:
     """The first stage's ranks as scores, float64 [C]; candidates without one come last."""
     return np.where(split.rank == NO_RANK, -np.inf, -split.rank.astype(np.float64)).clip(-1.0 - split.rank.max())
-
-
-def _rankings(data: RankingData, run: TrainingConfig, name: str, text: TextSide | None) -> Rankings:
-    """Those at hand besides the first stage: BM25 and SDM of a collection that is not too large, and what word vectors
-    say that are there already."""
-    rankings: Rankings = {}
-    if text is not None and "vectors" in text.arrays:
-        rankings[VECTORS] = lambda split: mean_vector_scores(text, split)
-    if len(data.documents) <= MOST_DOCUMENTS and any(terms(document, data.words) for document in data.documents):
-        rankings |= {label: _lexical(data, run, name, baseline) for label, baseline in LEXICAL.items()}
-    return rankings
-
-
-def _lexical(data: RankingData, run: TrainingConfig, name: str, kind: str) -> Callable[[Split], np.ndarray]:
-    """Scores by a baseline with its default parameters."""
-
-    def scores(split: Split) -> np.ndarray:
-        baseline = load_baseline(kind)(data, run, [name])
-        return baseline.scorer(split)(baseline.defaults())
-
-    return scores

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
@@ -16,28 +15,23 @@ from trainables.evaluation.reported import split_values
 from trainables.evaluation.trec_files import write_per_query, write_run
 
 
-class SplitEvaluator(Protocol):
-    """Metrics of any scores for the candidates of one split."""
-
-    def __call__(self, scores: np.ndarray, metrics: Iterable[str] = ...) -> dict[str, np.ndarray]:
-        """Per-query values, float64 [Q] per metric; without `metrics`, of all metrics that apply to the data."""
-        ...
-
-
 class Accuracy:
     """Judges whether the class of each pair of a split is predicted."""
 
     def __init__(self, split: Split):
         self._right = split.grade
 
-    def __call__(self, scores: np.ndarray, metrics: Iterable[str] = (ACCURACY,)) -> dict[str, np.ndarray]:
-        """1 or 0 per pair, float64 [Q]; `scores`: class logits, float32 [Q, K].
+    def __call__(self, scores: np.ndarray, metrics: Iterable[str] | None = None) -> dict[str, np.ndarray]:
+        """1 or 0 per pair, float64 [Q]; `scores`: class logits, float32 [Q, K]. Accuracy is the one metric.
 
         Raises ConfigError for another metric, WorkFailed for logits that are not finite.
         """
-        if wrong := [name for name in metrics if name != ACCURACY]:
+        if wrong := [name for name in metrics or () if name != ACCURACY]:
             raise ConfigError(Problem("metric", f"'{name}' judges rankings, not classes", ACCURACY) for name in wrong)
         return {ACCURACY: (predicted_classes(scores) == self._right).astype(np.float64)}
+
+
+SplitEvaluator = Accuracy | Evaluator
 
 
 def predicted_classes(logits: np.ndarray) -> np.ndarray:

@@ -152,22 +152,10 @@ class TreeTraining(FeatureTraining):
 
     @classmethod
     def notes_on(cls, run: TrainingConfig, data: RankingData) -> tuple[str, ...]:
-        """What the user should know about the stages. Raises DataError for data or features that it cannot use."""
+        """None. Raises DataError for data or features that it cannot use."""
         learnable_features(data)
-        split = required_split(data, "train")
-        first, *rest = stages(run, data, split)
-        notes = []
-        if len(first.rows) < len(split.document):
-            queries, of = len(np.unique(split.owner[first.rows])), len(split)
-            notes.append(
-                f"curriculum.subset {run.curriculum.subset}: {len(first.rows):,} of {len(split.document):,} documents, "
-                f"{queries:,} of {of:,} queries"
-            )
-        if not rest and "curriculum.switch" in run.in_force():
-            notes.append(
-                f"curriculum.switch {run.curriculum.switch} is not reached: the training has {first.last} trees"
-            )
-        return tuple(notes)
+        stages(run, data, required_split(data, "train"))
+        return ()
 
     @classmethod
     def read_ranker(cls, run: TrainingConfig, folder: Path) -> Trees:

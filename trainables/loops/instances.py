@@ -102,7 +102,4 @@ def difficulties(scored: SplitInstances, scoring: str) -> Difficulties:
     seconds = time.perf_counter() - started
     if len(values) > 1 and values.min() == values.max():
         say(f"note: all {len(values):,} instances have the same value: they would keep the order of the data")
-    if scoring == "self_paced":
-        begins = "these values are the random order that self_paced begins with"
-        say(f"note: {begins}: it measures the ranker's own loss, which only a training has")
     return Difficulties(values, seconds, cached)
