@@ -10,13 +10,8 @@ import pytest
 
 from tests.support.data_folders import trec_files, write_folder
 from tests.support.letor_data import letor_data, letor_text
-from tests.support.tiny_trial import config_of
-from trainables.config.keys import validated
-from trainables.ranker_trainable import RankerTrainable
-from trainables.training.prepared import prepare, prepared_key
 from tune_cl.cli import main
 from tune_cl.experiment.load import load_experiment
-from tune_cl.inputs import RankerArtifacts as Artifacts
 from tune_cl.ray.shared_data import untrained
 from tune_cl.search.phases import phases_of
 
@@ -76,17 +71,3 @@ def test_the_shipped_space_fits_any_letor_data(shared: Path) -> None:
     assert len(firsts) == 4 and ("none", "none") not in firsts
     assert {run.curriculum.switch for run in runs} == {100, 200, 300, 400}
     assert len(untrained(experiment)) == 1
-
-
-def test_a_trainable_goes_on_from_a_checkpoint(folder: Path, tmp_path: Path) -> None:
-    run = validated({"data": str(folder), "ranker": KEYS, "training": {"max_iterations": 2}, "metric": "ndcg@10"})
-    config = config_of(run)
-    whole, saved = RankerTrainable(config), tmp_path / "state"
-    whole.train()
-    saved.mkdir()
-    whole.save_checkpoint(str(saved))
-    expected, again = whole.train(), RankerTrainable(config | {"checkpoint": str(saved)}).train()
-    assert again["dev_ndcg@10"] == expected["dev_ndcg@10"] and again["done"] and again["iteration"] == 2
-    artifacts = Artifacts(tmp_path / "trials", {prepared_key(run): prepare(run)})
-    assert (artifacts("t0001", saved, run) / "dev.run.txt").is_file()
-    assert (artifacts.ranker(saved, run) / "model.txt").is_file()

@@ -22,7 +22,6 @@ from trainables.curriculum.weighting import (
     kde,
     losses_of,
     pairwise_ease,
-    pointwise_ease,
     values_of,
     weights,
 )
@@ -35,10 +34,6 @@ SCORES = [20, 17, 16.5, 16, 15, 15, 14, 13.5, 13, 12]
 def test_known_weights() -> None:
     known = {0: 0.25, 1: 0.2875, 5: 0.4375, 10: 0.625, 19: 0.9625, 20: 1.0}
     assert {i: float(weights(np.asarray(0.25), i, 20)) for i in known} == pytest.approx(known)
-
-
-def test_weights_never_reach_one_when_m_is_infinite() -> None:
-    assert float(weights(np.asarray(0.25), 10**6, math.inf)) == 0.25
 
 
 @pytest.mark.parametrize(
@@ -141,12 +136,6 @@ def test_weight_rises_to_one_at_m(ease: float, m: float, i: int) -> None:
     now, later = weights(np.asarray(ease), i, m), weights(np.asarray(ease), i + 1, m)
     assert ease - 1e-12 <= now <= later + 1e-12 <= 1 + 1e-12
     assert i < m or now == 1
-
-
-@given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=9))
-def test_pointwise_ease_of_the_other_label_is_the_complement(samples: list[tuple[float, bool]]) -> None:
-    value, relevant = np.asarray([v for v, _ in samples]), np.asarray([r for _, r in samples])
-    assert pointwise_ease(value, relevant) == pytest.approx(1 - pointwise_ease(value, ~relevant))
 
 
 def test_ease_of_instances_is_their_place_in_the_order() -> None:
