@@ -33,7 +33,7 @@ def test_difficulties_are_cached(console: Console) -> None:
     assert [score(console, files, "response_words")[0]["cached"] for _ in range(2)] == [False, True]
 
 
-@pytest.mark.parametrize(("scoring", "word"), [("turns", "same value"), ("self_paced", "random order"), ("random", "")])
+@pytest.mark.parametrize(("scoring", "word"), [("turns", "same value"), ("random", "")])
 def test_values_that_give_no_order_are_noted(scoring: str, word: str, console: Console) -> None:
     write_folder(Path("data"), trec_files(runs=False))
     notes = [note for note in console.notes(f"score data {scoring} {ALL}") if "candidates" not in note]
