@@ -34,7 +34,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cache
 from itertools import permutations, product
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -48,8 +48,7 @@ from trainables.core.randomness import generator
 from trainables.evaluation.metrics import dev_key
 from tune_cl.experiment.experiment import Experiment, TrialConfig, training_of
 from tune_cl.experiment.load import build
-from tune_cl.history.events import Event
-from tune_cl.history.journal import Journal
+from tune_cl.history.journal import Event, Journal
 from tune_cl.schedulers import Decision, Setup
 from tune_cl.schedulers.asha import Asha
 from tune_cl.search.driver import BASELINE_TRIAL, SearchDriver
@@ -85,7 +84,7 @@ class Memory(Journal):
     def __init__(self, first: Event):
         self.recorded, self.path = [first], Path("nowhere/journal.jsonl")
 
-    def append(self, event: Event, patience: float | None = None) -> None:
+    def append(self, event: Event) -> None:
         self.recorded.append(event)
 
     def events(self) -> Iterator[Event]:
@@ -172,7 +171,7 @@ def first_event(experiment: Experiment) -> Event:
     about = {"name": experiment.name, "data": {}, "ranker": "knrm", "rankers": ["knrm"]}
     about |= {"arms": planned_arms(experiment), "compares": experiment.arms.compares}
     about |= {"metric": run.metric, "seed": run.seed}
-    return cast(Event, {"event": "search", "baseline": BASELINE_TRIAL, "time": 0.0, **texts, **about})
+    return {"event": "search", "baseline": BASELINE_TRIAL, "time": 0.0, **texts, **about}
 
 
 # -- ways ------------------------------------------------------------------------------------------------------------

@@ -69,8 +69,8 @@ def test_a_search_with_checkpoints_in_s3_goes_on_from_them(bucket: Any, tmp_path
     assert {trial for trial, _ in second.heard} == {"t0001"} and second.heard[0][1] > 1
     trials = replay(read_events(runs / "toy" / FILE)).by_number()
     assert [trial.iterations for trial in trials] == [3, 3]
-    assert all(path.startswith("s3://runs/searches/toy/session-") for path in trials[1].every_checkpoint)
-    left = [trial.trial for trial in trials if any(map(storage.exists, trial.every_checkpoint))]
+    assert all(path.startswith("s3://runs/searches/toy/session-") for path in trials[1].saved)
+    left = [trial.trial for trial in trials if any(map(storage.exists, trial.saved))]
     assert left == [resumed.result.best] and not (runs / "toy" / "ray").exists()
     for wrong in (address, "s3://me:secret@runs/x", "s3://other-bucket/x?scheme=http&endpoint_override=127.0.0.1:1"):
         with pytest.raises(ConfigError, match="--checkpoints") as refused:

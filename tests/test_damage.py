@@ -17,12 +17,11 @@ import pytest
 from tests.support.builders import tiny_data
 from tests.support.confirm_cases import confirm, data, search_folder, state_of, trainer
 from tests.support.console import SMALL_OPTIONS
-from tests.support.faults import ThreeIterations, failing, stopping_after
+from tests.support.faults import ThreeIterations, stopping_after
 from tests.support.letor_data import letor_data
 from tests.support.tiny_trial import tiny_trial
 from tests.support.trec_folder import write_trec_folder
 from tests.support.tree_training import prepared_of, tree_run
-from trainables.core import storage
 from trainables.core.errors import Interrupted
 from trainables.extras.trees import TreeTraining
 from trainables.ranker_trainable import RankerTrainable
@@ -79,16 +78,6 @@ def test_a_process_without_file_handles_says_so_of_every_file(config: dict[str, 
         with no_file_handles(), pytest.raises(OSError, match="Too many open files") as raised:
             read()
         assert not isinstance(raised.value, DAMAGED)
-
-
-def test_a_folder_of_all_nodes_that_is_away_is_waited_for(
-    config: dict[str, Any], saved: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(storage, "RETRY_SECONDS", 0.0)
-    load, calls = failing(2, OSError(errno.ESTALE, "stale file handle"), checkpoint.load_tensors)
-    monkeypatch.setattr(checkpoint, "load_tensors", load)
-    assert RankerTrainable(config | {"checkpoint": str(saved)}).step()["iteration"] >= 3
-    assert len(calls) >= 3, "two that fail, and one that reads"
 
 
 def cut_short(model: Path) -> None:
@@ -199,16 +188,12 @@ class Taken(ThreeIterations):
 
 
 def raised(kind: type[Exception]) -> Exception:
-    """As the system raises it: an OSError without a number would be waited for, as PyArrow's are."""
     return kind(errno.ENOENT, "broken") if issubclass(kind, OSError) else kind("broken")
 
 
 @pytest.mark.parametrize("error", [None, *map(raised, DAMAGED), OSError(errno.ENOSPC, "broken")])
-def test_a_state_that_is_damaged_is_removed_and_no_other(
-    error: Exception | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_state_that_is_damaged_is_removed_and_no_other(error: Exception | None, tmp_path: Path) -> None:
     """Else the next session would find it again, in place of what this one saved."""
-    monkeypatch.setattr(storage, "PATIENCE", 0.0)
     training: Any = Taken(None)
     training.iterate()
     folder, told = tmp_path / "state", []

@@ -19,8 +19,7 @@ from tests.support.toy_trainable import BALLAST, SPACE, steps_of, toy_search
 from trainables.core.errors import WorkFailed
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import load_experiment
-from tune_cl.history.events import Event
-from tune_cl.history.journal import FILE, Journal, read_events
+from tune_cl.history.journal import FILE, Event, Journal, read_events
 from tune_cl.history.search_folder import stops
 from tune_cl.history.state import TrialState, replay
 from tune_cl.ray import nodes as nodes_module
@@ -123,7 +122,7 @@ def test_an_event_that_cannot_be_taken_in_ends_the_search_and_a_resumed_one_has_
 
 def answered(check: NodeCheck) -> None:
     """Asks the nodes until all have answered."""
-    while not check.asked or any(answer is not None for _, answer in check.asked.values()):
+    while not check.asked or any(answer is not None for answer in check.asked.values()):
         check(ray.nodes())
         time.sleep(0.05)
 
@@ -135,29 +134,16 @@ def test_a_node_that_cannot_run_trials_ends_the_search_with_the_reason(
     said: list[str] = []
     answered(NodeCheck(said.append))
     assert said == []
-    monkeypatch.setattr(nodes_module, "SLOW", 0.0)
-    check = NodeCheck(said.append)
-    for _ in range(3):  # nothing can have answered yet
-        check(ray.nodes())
-    [told] = said
-    assert "has started no process for 0 s" in told and "raylet.err" in told
-    said.clear()
-    monkeypatch.setattr(nodes_module, "SLOW", 60.0)
     check = NodeCheck(said.append)
     check.here["torch"] = "0.1"
     answered(check)
     assert len(said) == 1 and "torch" in said[0] and "(0.1 here)" in said[0]
-    monkeypatch.setattr(nodes_module, "PACKAGES", ("tune-cl", "no-such-package"))
-    check = NodeCheck(said.append)
-    check.here["no-such-package"] = "1.0"
-    with pytest.raises(WorkFailed, match="cannot run trials: it lacks no-such-package; install them, then resume"):
-        answered(check)
     # A module that the node lacks.
     (tmp_path / "only_here.py").write_text("def versions_and_problem(packages): return {}, None")
     monkeypatch.syspath_prepend(tmp_path)
     only_here = importlib.import_module("only_here")
     monkeypatch.setattr(nodes_module, "versions_and_problem", only_here.versions_and_problem)
-    with pytest.raises(WorkFailed, match="No module named 'only_here'; install tune-cl there, then resume"):
+    with pytest.raises(WorkFailed, match="No module named 'only_here'; install tune-cl there"):
         answered(NodeCheck(said.append))
 
 

@@ -7,17 +7,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.journal_events import SEARCH, end, result, trial
-from trainables.core import storage
 from trainables.core.errors import ConfigError, DataError
-from tune_cl.history.events import Event
-from tune_cl.history.journal import Journal, read_events
+from tune_cl.history.journal import Event, Journal, read_events
 from tune_cl.history.state import Dev, replay
 
 
@@ -88,7 +85,7 @@ def test_damage_before_the_last_line_is_refused_and_named(damaged: bytes, tmp_pa
 def test_failed_write_leaves_no_part_of_a_line(
     error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Journal(tmp_path / "s", patience=0) as journal:
+    with Journal(tmp_path / "s") as journal:
         journal.append(SEARCH)
         with monkeypatch.context() as patch, pytest.raises(type(error)):
             patch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(error))
@@ -96,21 +93,6 @@ def test_failed_write_leaves_no_part_of_a_line(
         assert journal.path.stat().st_size == journal.size
         journal.append(trial(1))
         assert [event.get("number") for event in journal.events()] == [None, 1]
-
-
-@pytest.mark.parametrize(("patience", "waits"), [(None, [2.0] * 60), (3.0, [2.0] * 2), (0.0, [])])
-def test_a_write_that_fails_is_tried_again_until_patience_ends(
-    patience: float | None, waits: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The event of a Ctrl-C cannot wait, while the disk is full."""
-    slept: list[float] = []
-    with Journal(tmp_path / "s") as journal:
-        journal.append(SEARCH)
-        with monkeypatch.context() as patch, pytest.raises(OSError, match="disk"):
-            patch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError("disk full")))
-            patch.setattr(storage, "time", SimpleNamespace(monotonic=lambda: sum(slept), sleep=slept.append))
-            journal.append(trial(0), patience)
-        assert slept == waits and list(journal.events()) == [SEARCH]
 
 
 @pytest.mark.slow
@@ -145,14 +127,6 @@ def test_replay_gives_the_state_of_the_search() -> None:
     assert state.trials["t0001"].checkpoints == {2: "p2"}
     baseline = state.baseline_trial()
     assert baseline is not None and baseline.best("mrr@10") == Dev(1, 0.3)
-
-
-def test_first_result_of_an_iteration_stays_and_a_trial_may_go_on() -> None:
-    events = [SEARCH, trial(0), result(0, 1, 0.1), result(0, 2, 0.2), end(0, "failed")]
-    again = [{"event": "session", "number": 2, "time": 9.0}, trial(0), result(0, 2, 0.9), result(0, 3, 0.3)]
-    state = replay([*events, *again])
-    assert state.trials["t0000"].dev("mrr@10") == {1: 0.1, 2: 0.2, 3: 0.3}
-    assert state.trials["t0000"].outcome is None
 
 
 def test_search_end_holds_until_the_next_session() -> None:

@@ -127,7 +127,7 @@ USES_RAY = ("trainables.ranker_trainable",)  # besides RAY: what Ray runs
 PRIVATE = re.compile(
     r"\bray\.[\w.]*\b_\w+|from ray[\w.]* import .*\b_[a-z]|ENV_VARS_TO_PROPAGATE|checkpoint_manager|\._process_trial"
 )
-KNOWS_PRIVATE = ("tune_cl.ray.address", "tune_cl.ray.aws", "tune_cl.ray.workarounds", USES_RAY[0])
+KNOWS_PRIVATE = ("tune_cl.ray.workarounds", USES_RAY[0])
 
 
 def test_ray_stands_in_one_package_and_its_private_names_in_few_files() -> None:
@@ -140,11 +140,9 @@ def test_ray_stands_in_one_package_and_its_private_names_in_few_files() -> None:
 
 def test_each_workaround_names_the_defect_and_a_test() -> None:
     tests = "".join(path.read_text() for path in (ROOT / "tests").glob("test_*.py"))
-    for name in KNOWS_PRIVATE[:3]:
-        tree = ast.parse(modules()[name].read_text())
-        parts = [node for node in tree.body if isinstance(node, ast.FunctionDef)] if "work" in name else [tree]
-        for part in parts:
-            text = ast.get_docstring(part) or ""
-            named = re.findall(r"\btest_\w+", text)
-            assert "Defect" in text and named, f"{name}: {text}"
-            assert [one for one in named if f"def {one}(" not in tests] == []
+    tree = ast.parse(modules()[KNOWS_PRIVATE[0]].read_text())
+    for part in [node for node in tree.body if isinstance(node, ast.FunctionDef)]:
+        text = ast.get_docstring(part) or ""
+        named = re.findall(r"\btest_\w+", text)
+        assert "Defect" in text and named, f"{part.name}: {text}"
+        assert [one for one in named if f"def {one}(" not in tests] == []

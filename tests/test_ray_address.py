@@ -53,17 +53,8 @@ def test_what_answers_must_be_a_ray_that_knows_us(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setenv("HOME", str(tmp_path))
         for mode in ("disabled", "token"):
             monkeypatch.setenv("RAY_AUTH_MODE", mode)
-            with pytest.raises(ConfigError, match=f"'{address}' .* token"):
+            with pytest.raises(ConfigError, match=f"'{address}'.* token"):
                 require_cluster(address)
         monkeypatch.setenv("RAY_AUTH_TOKEN", "a" * 64)
         require_cluster(address)
         head.stdin.close()
-
-
-def test_where_no_ray_runs_auto_finds_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    def none(address: str) -> str:
-        raise ConnectionError("Could not find any running Ray instance")
-
-    monkeypatch.setattr("ray._private.services.canonicalize_bootstrap_address", none)
-    with pytest.raises(ConfigError, match="--address: no Ray runs"):
-        require_cluster("auto")

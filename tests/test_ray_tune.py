@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import signal
-from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -20,7 +18,7 @@ from tests.support.tracking_cases import fresh_database
 from tests.support.trec_folder import write_trec_folder
 from trainables.training.conclusion import RUN
 from tune_cl.process import stoppable
-from tune_cl.ray.tuner import Decisions, Order, Recorder, Session
+from tune_cl.ray.tuner import Decisions, Recorder, Session
 from tune_cl.search.trials import Trials
 
 
@@ -49,26 +47,13 @@ class Heard:
         return metrics["iteration"] < 2
 
 
-def session(folder: Path, heard: Heard, deleted: list[str]) -> Session:
-    deletions = cast(Executor, SimpleNamespace(submit=lambda _, address: deleted.append(address)))
-    return Session(cast(Trials, heard), lambda: 1, str(folder), deletions)
-
-
-def trial(number: int, checkpoint: str | None = None) -> Any:
-    config = {"trial": f"t{number:04d}", "checkpoint": checkpoint, "training.lr": 0.1, RUN: "{}"}
-    made = Trial("a trainable", stub=True, config=config)
-    made.evaluated_params = dict(config)
-    return made
-
-
-def reported(ray_trial: Any, count: int) -> None:
-    for number in range(1, count + 1):
-        ray_trial.update_last_result({"training_iteration": number, "dev_map": 0.5, "trial_id": ray_trial.trial_id})
+def session(folder: Path, heard: Heard) -> Session:
+    return Session(cast(Trials, heard), lambda: 1, str(folder))
 
 
 def test_each_result_is_heard_once_and_an_error_ends_the_search(tmp_path: Path) -> None:
     heard = Heard()
-    shared = session(tmp_path, heard, [])
+    shared = session(tmp_path, heard)
     shared.names["ray-1"] = "t0001"
     decisions, recorder = Decisions(shared), Recorder(shared)
     assert [decisions("ray-1", {"iteration": at, "done": at == 3}) for at in (1, 2, 3)] == [False, True, True]
@@ -82,7 +67,7 @@ def test_each_result_is_heard_once_and_an_error_ends_the_search(tmp_path: Path) 
 
 
 def test_a_signal_whose_exception_was_lost_ends_the_search_at_rays_next_step(tmp_path: Path) -> None:
-    recorder = Recorder(session(tmp_path, Heard(), []))
+    recorder = Recorder(session(tmp_path, Heard()))
     with stoppable():
         recorder.on_step_end(1, [])
         with pytest.raises(KeyboardInterrupt):
@@ -91,53 +76,30 @@ def test_a_signal_whose_exception_was_lost_ends_the_search_at_rays_next_step(tmp
             recorder.on_step_end(2, [])
 
 
-def test_two_checkpoints_are_kept_and_the_one_that_a_trial_began_with(tmp_path: Path) -> None:
+def test_two_checkpoints_are_kept_and_the_one_that_a_trial_began_with(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """After a pause a trial is a new one to Ray, and a process that takes it over after a failure begins with the
     checkpoint of the pause. Those of a copied search's original are nobody's."""
-    earlier = [str(tmp_path / str(number)) for number in range(3)]
-    heard, deleted = Heard({"t0000": ["/elsewhere/1", *earlier]}), list[str]()
-    recorder = Recorder(session(tmp_path, heard, deleted))
-    one = trial(0, checkpoint=earlier[1])
+    folders = [tmp_path / str(number) for number in range(7)]
+    for folder in folders[1:]:
+        folder.mkdir()
+    folders[0].touch()  # cannot be deleted as a folder
+    earlier = [*map(str, folders[:3])]
+    heard = Heard({"t0000": ["/elsewhere/1", *earlier]})
+    recorder = Recorder(session(tmp_path, heard))
+    config = {"trial": "t0000", "checkpoint": earlier[1], "training.lr": 0.1, RUN: "{}"}
+    one = Trial("a trainable", stub=True, config=config)
+    recorder.on_trial_start(0, [one], one)
+    assert one.evaluated_params == {"trial": "t0000", "checkpoint": earlier[1], "training.lr": 0.1}
     for number in range(3, 7):
         one.update_last_result({"iteration": number, "training_iteration": number, "trial_id": one.trial_id})
-        recorder.on_checkpoint(number, [one], one, Checkpoint(str(tmp_path / str(number))))
+        recorder.on_checkpoint(number, [one], one, Checkpoint(str(folders[number])))
     assert [told[1] for told in heard.checkpoints] == [3, 4, 5, 6]
-    assert [Path(address).name for address in deleted] == ["0", "2", "3", "4"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "1", "5", "6"]
     assert [Path(address).name for address in recorder.session.saved["t0000"]] == ["1", "5", "6"]
-
-
-def test_a_trial_that_has_ended_keeps_its_parameters_and_its_last_result() -> None:
-    order = Order()
-    ended, running, new = map(trial, range(3))
-    for one in (ended, running):
-        order.on_trial_add(None, one)
-        reported(one, 12)
-    ended.set_status(Trial.TERMINATED)
-    order.on_trial_add(None, new)
-    assert ended.config == {"trial": "t0000", "checkpoint": None, "training.lr": 0.1}
-    assert ended.last_result["dev_map"] == 0.5 and ended.metric_analysis == ended.evaluated_params == {}
-    assert ended.get_json_state()  # as Ray does for its snapshot at the end
-    assert running.config[RUN] and order.alive == [new, running]
-    assert len({id(one.placement_group_factory) for one in (ended, running, new)}) == 1
-
-
-def test_a_trial_keeps_no_means_of_its_last_results() -> None:
-    one = trial(0)
-    Order().on_trial_add(None, one)
-    reported(one, 12)
-    assert set(one.metric_analysis["dev_map"]) == {"max", "min", "avg", "last"}
-
-
-def test_a_checkpoint_that_cannot_be_deleted_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (tmp_path / "file").touch()
-    (tmp_path / "old").mkdir()
-    (tmp_path / "old" / "state").touch()
-    with ThreadPoolExecutor(1) as deletions:
-        shared = Session(cast(Trials, Heard()), lambda: 1, str(tmp_path), deletions)
-        shared.delete(str(tmp_path / name) for name in ("file/below", "gone", "old"))
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
     [told] = caplog.messages
-    assert told.startswith(f"the old checkpoint {tmp_path}/file/below could not be deleted: ")
+    assert told.startswith(f"the old checkpoint {folders[0]} could not be deleted: ")
 
 
 @pytest.mark.slow

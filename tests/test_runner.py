@@ -1,8 +1,7 @@
-"""A session of a search around its trials: what stops it between two steps, and what it records of its origin."""
+"""A session of a search around its trials: what stops it between two steps."""
 
 from __future__ import annotations
 
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -139,32 +138,3 @@ def test_a_report_of_before_the_end_is_not_the_search_s(
     for _ in range(2):
         sit(search_folder)
         assert report.read_text() == "at the end" and kinds(search_folder)[-2:] == ["search_end", "artifact"]
-
-
-@pytest.mark.smoke
-def test_the_commit_is_of_the_checkout_that_the_program_runs_from(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An installed program, in no checkout or ignored by the one around it, has the commit of the working folder."""
-
-    def git(folder: Path, *arguments: str) -> str:
-        name = ["-c", "user.name=a", "-c", "user.email=a@b"]
-        return subprocess.run(
-            ["git", "-C", str(folder), *name, *arguments], capture_output=True, text=True, check=True
-        ).stdout.strip()
-
-    for name in ("code", "spaces"):
-        folder = tmp_path / name
-        (folder / ".venv").mkdir(parents=True)
-        for file in ("runner.py", ".venv/runner.py"):
-            (folder / file).write_text(name)
-        git(folder, "init", "-q")
-        git(folder, "add", "runner.py")
-        git(folder, "commit", "-q", "-m", name)
-    commits = {name: git(tmp_path / name, "rev-parse", "HEAD") for name in ("code", "spaces")}
-    monkeypatch.chdir(tmp_path / "spaces")
-    assert runner._git_commit(tmp_path / "code" / "runner.py") == commits["code"] != commits["spaces"]
-    for elsewhere in (tmp_path / "code" / ".venv", tmp_path):
-        assert runner._git_commit(elsewhere / "runner.py") == commits["spaces"]
-    monkeypatch.chdir(tmp_path)
-    assert runner._git_commit(tmp_path / "runner.py") is None

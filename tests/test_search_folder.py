@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 from pathlib import Path
@@ -46,14 +45,6 @@ def test_a_space_s_name_gets_the_first_free_number(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == names, "a place is tried out and left as it was"
 
 
-def test_a_file_in_the_place_of_a_search_is_told_before_the_work(tmp_path: Path) -> None:
-    (tmp_path / "toy").touch()
-    assert problem(existing_search_folder, str(tmp_path), "toy")[0] == "NAME"
-    for name in ("toy", None):
-        location, wrong, _ = problem(new_search_folder, str(tmp_path), name, "toy")
-        assert location == "--storage" and f"'{tmp_path / 'toy'}'" in wrong
-
-
 def test_a_given_name_is_free_or_refused(tmp_path: Path) -> None:
     search(tmp_path, "mine")
     location, wrong, right = problem(new_search_folder, str(tmp_path), "mine", "toy")
@@ -88,15 +79,6 @@ def test_a_search_has_begun_with_its_first_whole_line(content: str, there: bool,
     if not there:
         assert problem(existing_search_folder, str(tmp_path), "toy")[0] == "NAME"
         assert new_search_folder(str(tmp_path), "toy", "space").name == "toy"
-
-
-@pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.EROFS])
-def test_what_may_not_be_written_is_the_storage_s_fault(number: int, tmp_path: Path) -> None:
-    place = SearchFolder(tmp_path, "a")
-    with pytest.raises(ConfigError, match="--storage"), place.writing():
-        raise OSError(number, "no")
-    with pytest.raises(OSError, match="full"), place.writing():
-        raise OSError(errno.ENOSPC, "full")
 
 
 def test_an_address_is_no_storage(tmp_path: Path) -> None:

@@ -38,10 +38,10 @@ def commands(shown: str) -> dict[str, list[str]]:
 
 
 def test_the_trials_are_opened_at_the_server_or_with_one() -> None:
-    assert "http://here/#/view" in render(result(0.5, 0.4, tracking_uri="http://here/"), view="#/view")
+    assert "http://here" in render(result(0.5, 0.4, tracking_uri="http://here"))
     elsewhere = "sqlite:////tmp/my runs/mlflow.db"
     found = result(0.5, 0.4, tracking_uri=elsewhere)
-    shown = result_text(found, replace(FOLDER, tracking_uri=elsewhere), view="#/view")
+    shown = result_text(found, replace(FOLDER, tracking_uri=elsewhere))
     assert f"mlflow ui --backend-store-uri '{elsewhere}'" in shown
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
@@ -14,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from trainables.training import saves
-from tune_cl.process import SIGNALS, at_terminal, stop_if_asked, stoppable
+from tune_cl.process import SIGNALS, stop_if_asked, stoppable
 from tune_cl.ray import session
 from tune_cl.ray.session import ray_session
 
@@ -43,20 +42,6 @@ def test_a_signal_raises_and_is_remembered(number: int) -> None:
         swallowed(number)
         with pytest.raises(KeyboardInterrupt):
             stop_if_asked()
-
-
-def test_what_is_said_to_a_closed_terminal_goes_nowhere() -> None:
-    """Before SIGHUP is heard, too: an error there would look like a fault of the disk."""
-    outside, inside = os.openpty()
-    with os.fdopen(inside, "w") as stream:
-        shown = at_terminal(stream)
-        print("seen", file=shown)
-        assert os.read(outside, 100).rstrip() == b"seen"
-        os.close(outside)
-        with pytest.raises(OSError, match="Input/output"):
-            os.write(inside, b"lost")
-        print("lost", file=shown)
-        shown.flush()
 
 
 def test_a_signal_that_is_ignored_stays_so() -> None:

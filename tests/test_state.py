@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.journal_events import SEARCH, end, result, trial
-from tune_cl.history.events import Event
+from tune_cl.history.journal import Event
 from tune_cl.history.state import replay
 
 
@@ -17,9 +17,9 @@ def note(at: float, kind: str = "interrupted", **other: Any) -> Event:
 
 def test_an_iteration_without_the_metric_has_no_value() -> None:
     bare = result(0, 1, 0.5) | {"metrics": {"seconds": 2.0}}
-    state = replay([SEARCH, trial(0), bare, result(0, 2, 0.5), result(0, 2, 0.5)])
+    state = replay([SEARCH, trial(0), bare, result(0, 2, 0.5)])
     assert state.trials["t0000"].dev("mrr@10") == {2: 0.5}
-    assert (state.iterations, state.trials["t0000"].seconds) == (2, 3.0), "a repeated report costs nothing"
+    assert (state.iterations, state.trials["t0000"].seconds) == (2, 3.0)
 
 
 def test_time_between_sessions_and_that_of_confirmations_is_not_the_search_s() -> None:
@@ -54,13 +54,6 @@ def test_trials_come_in_the_order_of_their_numbers() -> None:
     state = replay([SEARCH, *map(trial, (2, 0, 1)), *values])
     assert [(one.number, one.paused) for one in state.by_number()] == [(0, False), (1, False), (2, False)]
     assert [one.number for one, _ in state.ranked()] == [0, 1, 2], "the lowest number wins a tie"
-
-
-def test_what_a_search_computed_with_is_known_by_ranker_and_once() -> None:
-    told = [SEARCH, trial(0), trial(1, **{"ranker.name": "bert"})]
-    told += [note(3.0, "machine", trial=f"t000{number}", text=text) for number, text in ((0, "a"), (0, "b"), (0, "a"))]
-    told.append(note(3.0, "machine", trial="t0001", text="a"))
-    assert replay(told).machines == {"knrm": ["a", "b"], "bert": ["a"]}
 
 
 def test_finished_trials_are_those_that_ran_to_the_end() -> None:

@@ -21,7 +21,7 @@ from trainables.core import prose
 from trainables.core.prose import phase, visible, wrapped
 from tune_cl.cli import BAD_INPUT, DONE, main
 from tune_cl.cli.tables import table
-from tune_cl.history.events import Event
+from tune_cl.history.journal import Event
 from tune_cl.search.progress_panel import Panel, StatusPanel
 
 Capture = pytest.CaptureFixture[str]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -29,28 +28,25 @@ from tune_cl.tracking import layout
 from tune_cl.tracking import store as module
 from tune_cl.tracking.mirror import Mirror
 from tune_cl.tracking.record import read_record
-from tune_cl.tracking.store import RunStore
+from tune_cl.tracking.store import connect, create_database
 from tune_cl.tracking.writer import MlflowWriter, finish
 
 ROOT = "t0001 pacing=root n=2 scoring=turns anti=true"
 CALLS = (
-    "experiment", "tag_experiment", "tagged", "create", "log", "log_data", "log_artifact", "set_status", "finish",
+    "get_experiment_by_name", "create_experiment", "search_runs", "create_run", "log_batch", "update_run",
+    "set_terminated", "log_artifact", "log_artifacts",
 )  # fmt: skip
 
 
-class Faulty(RunStore):
-    """A store that is away in calls chosen by `fails(number, name)`: "before" it did the work, or "after"."""
+def faulty(uri: str, fails: Callable[[int, str], str | None], calls: list[str] | None = None) -> MlflowClient:
+    """A client that is away in calls chosen by `fails(number, name)`: "before" the work was done, or "after"; their
+    names are added to `calls`."""
+    client, names = connect(uri), [] if calls is None else calls
 
-    def __init__(self, uri: str, fails: Callable[[int, str], str | None]):
-        super().__init__(uri, None)
-        self.fails, self.calls = fails, 0
-        for name in CALLS:
-            setattr(self, name, self.faulty(name, getattr(self, name)))
-
-    def faulty(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    def wrapped(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **options: Any) -> Any:
-            self.calls += 1
-            when = self.fails(self.calls, name)
+            names.append(name)
+            when = fails(len(names), name)
             if when == "before":
                 raise TimeoutError("away")
             answer = method(*arguments, **options)
@@ -59,6 +55,10 @@ class Faulty(RunStore):
             return answer
 
         return call
+
+    for name in CALLS:
+        setattr(client, name, wrapped(name, getattr(client, name)))
+    return client
 
 
 @pytest.fixture
@@ -80,17 +80,16 @@ def test_mlflow_shows_the_promised_names(uri: str, tmp_path: Path) -> None:
     assert trained.tags == {
         "kind": "trial", "search": "pacing", "search_id": layout.search_id(search), "seed": "7", "baseline": "false",
         "key": f"{layout.search_id(search)}/t0001", "trial_id": "t0001", "arm": "curriculum", "twin": "t0003",
-        "machine": "cpu", "outcome": "completed", "parent": "pacing", "artifacts": "1",
+        "machine": "cpu", "outcome": "completed", "parent": "pacing",
     }  # fmt: skip
     assert trained.params == {"curriculum.pacing": "root", "curriculum.n": "2", "curriculum.scoring": "turns",
                               "curriculum.anti": "true"}  # fmt: skip
-    assert trained.metric("dev_mrr_at_10") == [(1, 0.5), (2, 0.75), (3, 0.5)], "of iteration 2, the first result"
+    assert trained.metric("dev_mrr_at_10") == [(1, 0.5), (2, 0.75), (3, 0.5)]
     assert trained.points > {("train_loss", 2, "0.5", 1012_000), ("best_dev_mrr_at_10", 2, "0.75", 1041_000)}
     assert (trained.status, trained.start, trained.end) == ("FINISHED", 1002_000, 1041_000)
     assert trained.files == {"run.dev.txt"}
     assert runs["t0002 weighting=kde m=inf"].params["curriculum.m"] == "inf"
     assert failed.status == "FAILED" and failed.tags["reason"] == "it broke" and failed.tags["twin"] == "t0001"
-    assert parent.data["name"] == trained.data["name"] == "wikiqa"
     assert confirmed.tags.items() >= {"kind": "confirmation", "trial_id": "t0001", "parent": "pacing"}.items()
     assert confirmed.params == trained.params and ("test_mrr_at_10", 0, "0.5", 1300_000) in confirmed.points
     assert (confirmed.start, confirmed.end) == (1297_000, 1300_000), "it began as long ago as it took"
@@ -109,10 +108,10 @@ def sent(mirror: Mirror) -> None:
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("every", [5, 7])
 def test_what_is_not_answered_is_sent_again_and_is_there_once(every: int, when: str, uri: str, tmp_path: Path) -> None:
-    """Each few calls fail, more of them later, so that a comparison gets further each time."""
-    store = Faulty(uri, lambda number, _: when if number % (every + number // 20) == 0 else None)
+    """Each few calls fail, fewer of them later, so that it gets further each time."""
+    client = faulty(uri, lambda number, _: when if number % (every + number // 20) == 0 else None)
     with Journal(journal_of(tmp_path / "pacing", recorded("faulty")).parent) as journal:
-        sent(Mirror(journal, store))
+        sent(Mirror(journal, uri, client))
     assert in_mlflow(uri, "faulty") == promised(tmp_path)
 
 
@@ -122,9 +121,9 @@ def test_a_process_that_is_killed_after_any_event_leaves_the_rest_to_the_next(ur
     for number, event in enumerate(recorded("killed")):
         with Journal(journal_of(tmp_path / "pacing", [event]).parent) as journal:
             killed_at = {number % 4 + 3}
-            store = Faulty(uri, lambda call, _, at=killed_at: "after" if call in at else None)
+            client = faulty(uri, lambda call, _, at=killed_at: "after" if call in at else None)
             with suppress(TimeoutError):
-                Mirror(journal, store).step()
+                Mirror(journal, uri, client).step()
     delivered(tmp_path / "pacing" / "journal.jsonl", uri)
     assert in_mlflow(uri, "killed") == promised(tmp_path)
 
@@ -133,8 +132,8 @@ def test_what_mlflow_has_is_not_sent_again(uri: str, tmp_path: Path) -> None:
     journal = journal_of(tmp_path / "pacing", recorded("again"))
     delivered(journal, uri)
     names: list[str] = []
-    delivered(journal, uri, Faulty(uri, lambda _, name: names.append(name)))
-    assert names == ["experiment", "tagged"]
+    delivered(journal, uri, faulty(uri, lambda *_: None, names))
+    assert names == ["get_experiment_by_name", "search_runs"]
 
 
 def test_a_stop_and_the_next_session_are_told_of_the_search_and_of_trials_that_have_not_ended(
@@ -166,31 +165,14 @@ def test_what_mlflow_refuses_is_said_once_and_the_rest_arrives(
 ) -> None:
     other = trial(0, n=2) | {"time": 2.5}  # MLflow lets no parameter change
     journal = journal_of(tmp_path / "pacing", [search_event("refused"), trial(0, n=1), other, result(0, 1, 0.5)])
-    failing = Faulty(uri, lambda number, _: "before" if number == 9 else None)
+    calls: list[str] = []
+    failing = faulty(uri, lambda number, _: "before" if number == 9 else None, calls)
     with Journal(journal.parent) as opened:
-        sent(Mirror(opened, failing))
-    assert failing.calls > 12
+        sent(Mirror(opened, uri, failing))
+    assert len(calls) > 12
     assert in_mlflow(uri, "refused")["t0000 plain, default"].metric("dev_mrr_at_10") == [(1, 0.5)]
     [message] = caplog.messages
     assert message.startswith("MLflow refuses event 'trial' of t0000: ")
-
-
-def test_the_prepared_view_lists_the_trials_of_this_search_best_first(uri: str, tmp_path: Path) -> None:
-    """Two searches share the experiment; each has a view of its own, whose filter and order MLflow understands."""
-    other = recorded("view", storage="elsewhere", name="other")
-    for events in (recorded("view"), other):
-        delivered(journal_of(tmp_path / events[0]["name"], events), uri)
-    client = MlflowClient(tracking_uri=uri)
-    experiment = client.get_experiment_by_name("view")
-    assert experiment is not None
-    tag, _ = layout.view(other[0])
-    view = json.loads(experiment.tags[tag])
-    order = f"{view['orderByKey']} {'ASC' if view['orderByAsc'] else 'DESC'}"
-    runs = client.search_runs([experiment.experiment_id], view["searchFilter"], order_by=[order])
-    assert [run.data.tags["tune_cl.trial_id"] for run in runs] == ["t0001", "t0000", "t0002", "t0003"]
-    assert {run.data.tags["tune_cl.search"] for run in runs} == {"other"}
-    assert view["groupBy"]["groupByKeys"][0]["groupByData"] == "tune_cl.arm"
-    assert layout.view_path(other[0], "3").startswith(f"#/experiments/3/runs?viewStateShareKey={tag.split('.')[-1]}&")
 
 
 # -- the thread ------------------------------------------------------------------------------------------------------
@@ -212,10 +194,10 @@ def test_the_thread_sends_all_and_leaves_a_record_without_passwords(uri: str, tm
 def test_an_outage_is_said_once_and_over_when_all_is_sent(
     uri: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    away = {"tag_experiment"}
+    away = {"create_run"}
     with Journal(journal_of(tmp_path / "pacing", [search_event("outage"), trial(0)]).parent) as journal:
         writer = MlflowWriter(journal, "http://me:secret@here")
-        writer._mirror = Mirror(journal, Faulty(uri, lambda _, name: "before" if name in away else None))
+        writer._mirror = Mirror(journal, uri, faulty(uri, lambda _, name: "before" if name in away else None))
         assert not writer.attempt() and not writer.attempt() and writer.trouble == "TimeoutError: away"
         finish(writer, "tune-cl resume pacing", timeout=0.2)
         unsent = "2 events have not reached MLflow (TimeoutError: away); send them later with: tune-cl resume pacing\n"
@@ -239,7 +221,8 @@ def test_a_database_is_made_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyt
 
     with monkeypatch.context() as patch, pytest.raises(OSError, match="cut short"):
         patch.setattr(module, "MlflowClient", half)
-        RunStore(uri, None)
-    made = RunStore(uri, None).experiment("pacing")
-    assert RunStore(uri, None).experiment("pacing") == made
-    assert [path.name for path in (tmp_path / "storage").iterdir()] == ["mlflow.db"]
+        create_database(uri)
+    client = connect(uri)
+    made = module.experiment_id(client, "pacing", None)
+    assert module.experiment_id(connect(uri), "pacing", None) == made
+    assert {path.name for path in (tmp_path / "storage").iterdir()} == {"mlflow.db", ".mlflow.db.lock"}

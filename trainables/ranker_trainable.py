@@ -13,7 +13,7 @@ from ray.tune.result import DONE, SHOULD_CHECKPOINT
 
 from trainables.config.objective import AnyRun, run_of
 from trainables.core.errors import UserError, WorkFailed
-from trainables.core.storage import earlier, fault_of, retry_on_fault
+from trainables.core.storage import earlier, fault_of
 from trainables.training.conclusion import CONCLUSION, RUN, Conclusion
 from trainables.training.device import device_memory, forget_device_memory, limit_process, release
 from trainables.training.factory import AnyTraining, make_training, shared_for
@@ -24,8 +24,7 @@ REPORTED, TRACE = "reported", "traceback"  # in a result: a function's metrics; 
 
 
 class ClusterTrainable(tune.Trainable):
-    """What any training needs on a cluster: checkpoints that hardly delay it, and patience while the storage is
-    unreachable.
+    """What any training needs on a cluster: checkpoints that hardly delay it.
 
     Each result says whether Tune should save a checkpoint now, while the training waits; Tune also saves one when a
     trial pauses or ends. Results leave out the trial's configuration, which the driver has: Ray would copy, flatten and
@@ -51,12 +50,9 @@ class ClusterTrainable(tune.Trainable):
 
     def save(self, checkpoint_dir: str | None = None) -> _TrainingResult:
         """A checkpoint of the last iteration."""
-        with TemporaryDirectory(prefix="tune_cl-") as scratch:  # Ray would leave its own behind at each failure
-            return retry_on_fault(lambda: self._save(checkpoint_dir or scratch))
-
-    def _save(self, checkpoint_dir: str) -> _TrainingResult:
-        with self.saves.timed():
-            return super().save(checkpoint_dir)
+        scratch = TemporaryDirectory(prefix="tune_cl-")  # Ray would leave its own behind at each failure
+        with scratch as folder, self.saves.timed():
+            return super().save(checkpoint_dir or folder)
 
 
 class RankerTrainable(ClusterTrainable):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -34,7 +33,6 @@ from trainables.training.prepared import PreparedData, prepared_for, prepared_ke
 from trainables.training.progress import STATE, read_state
 from trainables.training.saves import DAMAGED
 from tune_cl.experiment.experiment import Experiment, base_ranker
-from tune_cl.history.events import Fingerprint
 from tune_cl.history.state import Dev
 from tune_cl.model_card import Facts, write_card
 from tune_cl.ray.functions import require_sendable
@@ -51,7 +49,7 @@ def reading(checkpoint: str | Path) -> Iterator[None]:
         raise DamagedCheckpoint(f"{checkpoint} is damaged ({error})") from error
 
 
-class Artifacts(ABC):
+class Artifacts:
     """Writes trials' files to `folder`/TRIAL. A checkpoint is a folder or an address; raises DamagedCheckpoint
     before anything is written."""
 
@@ -65,13 +63,13 @@ class Artifacts(ABC):
         write_text(folder / CONFIG, yaml.safe_dump(run.model_dump(), sort_keys=False))
         return folder
 
-    @abstractmethod
     def write(self, folder: Path, checkpoint: str | Path, run: AnyRun) -> None:
         """Writes what the trial's best iteration gave on dev."""
+        raise NotImplementedError
 
-    @abstractmethod
     def ranker(self, checkpoint: str | Path, run: AnyRun) -> Path | None:
         """Saves what a trial's best iteration has trained; returns its folder, or None if there is nothing."""
+        raise NotImplementedError
 
     def describe(self, ranker: Path, trial: str, best: Dev, run: AnyRun, label_free: Mapping[str, Any]) -> None:
         """Writes a card for what `ranker` saved. `label_free`: what needs no training labels, on dev."""
@@ -97,11 +95,11 @@ class RankerArtifacts(Artifacts):
         if documents is not None:
             data = with_retrieved(data, "dev", documents, scores)
             evaluator = evaluator_of(data, data.splits["dev"], level, run.metric)
-            write_evaluated(folder, "dev", data, scores, folder.name, evaluator)
-            return
-        if level not in self._evaluators:
-            self._evaluators[level] = evaluator_of(data, data.splits["dev"], level, run.metric)
-        write_evaluated(folder, "dev", data, scores, folder.name, self._evaluators[level])
+        elif level in self._evaluators:
+            evaluator = self._evaluators[level]
+        else:
+            evaluator = self._evaluators[level] = evaluator_of(data, data.splits["dev"], level, run.metric)
+        write_evaluated(folder, "dev", data, scores, folder.name, evaluator)
 
     def ranker(self, checkpoint: str | Path, run: AnyRun) -> Path:
         """The best weights, as a ranker for `tune-cl rerank`."""
@@ -156,29 +154,36 @@ class ObjectiveArtifacts(Artifacts):
         return self.folder / BEST_RANKER
 
 
-class Inputs(ABC):
-    """What the trainings of a search share. Raises DataError or ConfigError, when made, for whatever a training would
-    find wrong with it."""
+class Inputs:
+    """What the trainings of a search share: here the user's function. Its data is its own; `data.source` may name a
+    file or folder, of which a digest is taken.
 
-    experiment: Experiment
+    Raises DataError or ConfigError, when made, for whatever a training would find wrong with it.
+    """
+
     by_key: Mapping[str, AnyPrepared]
 
-    @property
-    @abstractmethod
-    def digest(self) -> str:
-        """Of the data; '' if it is not known."""
+    def __init__(self, experiment: Experiment, judged_on: str | None):
+        self.experiment = experiment
+        objective = experiment.objective
+        if objective is None:
+            raise TypeError("the experiment trains rankers")
+        require_sendable(objective)
+        self.source = experiment.base.run.data.source
+        self.prepared = PreparedObjective(objective, digest_of_source(self.source), judged_on)
+        self.by_key = {OBJECTIVE: self.prepared}
 
-    @abstractmethod
-    def fingerprint(self) -> Fingerprint:
+    def fingerprint(self) -> dict[str, Any]:
         """What the journal records, and `require_unchanged` compares."""
+        return {"name": self.source or "its own data", "digest": self.prepared.data_digest}
 
-    @abstractmethod
-    def require_unchanged(self, recorded: Fingerprint) -> None:
+    def require_unchanged(self, recorded: Mapping[str, Any]) -> None:
         """Raises DataError if anything has changed since the search began. `recorded`: its fingerprint then."""
+        require_unchanged(self.fingerprint(), recorded)
 
-    @abstractmethod
     def artifacts(self, folder: Path) -> Artifacts:
         """What writes the trials' files."""
+        return ObjectiveArtifacts(folder, self.prepared)
 
     def complete(self, address: str | None, new_noise: bool = False) -> None:
         """Adds what takes training, on the cluster at `address` or here. `new_noise`: trainings draw their label noise
@@ -221,15 +226,8 @@ class RankerInputs(Inputs):
     def first(self) -> PreparedData:
         return next(iter(self.by_key.values()))
 
-    @property
-    def digest(self) -> str:
-        return self.first.data.digest
-
-    def fingerprint(self) -> Fingerprint:
+    def fingerprint(self) -> dict[str, Any]:
         return fingerprint(self.experiment, self.by_key)
-
-    def require_unchanged(self, recorded: Fingerprint) -> None:
-        require_unchanged(self.experiment, self.by_key, recorded)
 
     def artifacts(self, folder: Path) -> Artifacts:
         return RankerArtifacts(folder, self.by_key)
@@ -274,35 +272,6 @@ class RankerInputs(Inputs):
             raise DataError(Problem("--split", f"'{split}' has one query only", "two or more, for a paired test"))
 
 
-class ObjectiveInputs(Inputs):
-    """The user's function. Its data is its own: `data.source` may name a file or folder, of which a digest is taken."""
-
-    def __init__(self, experiment: Experiment, judged_on: str | None):
-        self.experiment = experiment
-        objective = experiment.objective
-        if objective is None:
-            raise TypeError("the experiment trains rankers")
-        require_sendable(objective)
-        self.source = experiment.base.run.data.source
-        self.prepared = PreparedObjective(objective, digest_of_source(self.source), judged_on)
-        self.by_key = {OBJECTIVE: self.prepared}
-
-    @property
-    def digest(self) -> str:
-        return self.prepared.data_digest
-
-    def fingerprint(self) -> Fingerprint:
-        return {"name": self.source or "its own data", "digest": self.digest}
-
-    def require_unchanged(self, recorded: Fingerprint) -> None:
-        if recorded.get("digest") != self.digest:
-            right = "the data that the search began with, or a new search"
-            raise DataError(Problem("data.source", "the data has changed since the search began", right))
-
-    def artifacts(self, folder: Path) -> Artifacts:
-        return ObjectiveArtifacts(folder, self.prepared)
-
-
 def digest_of_source(source: str | None) -> str:
     """Of a file, or of all files in a folder; '' for what is neither."""
     path = Path(source) if source else None
@@ -314,5 +283,5 @@ def digest_of_source(source: str | None) -> str:
 
 def inputs_of(experiment: Experiment, judged_on: str | None = None) -> Inputs:
     """The inputs of a search's trials or, with the split that it judges on, of its confirmation."""
-    kind = ObjectiveInputs if experiment.objective else RankerInputs
+    kind = Inputs if experiment.objective else RankerInputs
     return kind(experiment, judged_on)

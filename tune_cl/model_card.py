@@ -18,7 +18,7 @@ import yaml
 from jinja2 import Environment, FileSystemLoader
 
 from trainables.config.keys import TrainingConfig
-from trainables.core.files import read_text, write_text
+from trainables.core.files import write_text
 from trainables.data.columns import RankingData
 from trainables.data.forms import HUB
 from trainables.rankers.hub import file_of
@@ -164,7 +164,7 @@ def write_verdict(folder: Path, verdict: Verdict, command: str) -> None:
     by = shlex.join(_named(shlex.split(command)))
     section = f"**Verdict on the search that this ranker is the best of.** {words} (On {verdict.split}, by `{by}`.)"
     section = f"{BEGIN}\n{section}\n{END}"
-    text = read_text(path)
+    text = path.read_text(encoding="utf-8")
     write_text(path, re.sub(f"{BEGIN}.*?{END}", lambda _: section, text, count=1, flags=re.DOTALL))
 
 
@@ -187,7 +187,7 @@ def without_local_paths(folder: Path) -> Iterator[Path]:
         copy = Path(place)
         shutil.copytree(folder.absolute(), copy, copy_function=os.symlink, dirs_exist_ok=True)
         file = copy / (OWN if is_shared_form(folder) else CONFIG)
-        document = json.loads(read_text(file)) if file.exists() else {}
+        document = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
         if "run" in document:
             file.unlink()  # a link
             parts = {key: _named(document[key]) for key in ("run", "plugins") if key in document}

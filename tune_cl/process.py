@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import io
 import logging
 import os
 import shutil
@@ -15,9 +13,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from pathlib import Path
 from shlex import quote
 from types import FrameType
-from typing import Any, TextIO
+from typing import Any
 
-from trainables.core.machine import usable_cpus
 from trainables.core.prose import phase
 
 
@@ -26,9 +23,6 @@ def program(name: str) -> str:
     if shutil.which(name):
         return name
     return quote(os.path.relpath(Path(sys.executable).parent / name))
-
-
-NOT_IN_TIME = "Ray did not start in its time"
 
 
 def loading() -> AbstractContextManager[None]:
@@ -45,11 +39,6 @@ def versions(packages: Iterable[str]) -> dict[str, str | None]:
         with suppress(PackageNotFoundError):
             by_package[package] = version(package)
     return by_package
-
-
-def load() -> str:
-    """How busy this machine is, in words."""
-    return f"a load of {os.getloadavg()[0]:.1f} on {usable_cpus()} CPU cores"
 
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -94,25 +83,17 @@ def _stop(number: int, frame: FrameType | None) -> None:
     signal.default_int_handler(number, frame)
 
 
-class Terminal(io.FileIO):
-    """A terminal to write to. Once it is closed, what is yet to be said goes nowhere: each write would be an error, in
-    any thread, and one before SIGHUP is heard would look like a fault of the disk."""
-
-    def write(self, data: Any, /) -> int:
-        try:
-            return super().write(data)
-        except OSError as error:
-            if error.errno != errno.EIO:
-                raise
-            return memoryview(data).nbytes
-
-
-def at_terminal(stream: TextIO) -> TextIO:
-    """The stream, written through a `Terminal` if it is one."""
-    if not (isinstance(stream, io.TextIOWrapper) and stream.isatty()):  # there is none where it was closed
-        return stream
-    raw = Terminal(stream.fileno(), "w", closefd=False)
-    return io.TextIOWrapper(io.BufferedWriter(raw), stream.encoding, stream.errors, line_buffering=True)
+@contextmanager
+def replaced(owner: Any, **values: Any) -> Iterator[None]:
+    """Attributes of an object, class or module have these values in the block."""
+    originals = {name: getattr(owner, name) for name in values}
+    try:
+        for name, value in values.items():
+            setattr(owner, name, value)
+        yield
+    finally:
+        for name, value in originals.items():
+            setattr(owner, name, value)
 
 
 @contextmanager

@@ -17,8 +17,7 @@ from trainables.core.prose import say
 from trainables.data import form_of
 from tune_cl.experiment.experiment import Experiment, base_ranker
 from tune_cl.experiment.load import to_yaml
-from tune_cl.history.events import SearchEvent
-from tune_cl.history.journal import Journal, read_events
+from tune_cl.history.journal import Event, Journal, read_events
 from tune_cl.history.search_folder import TRIALS, SearchFolder, name_exists, named_when_stopped, stops
 from tune_cl.history.state import SearchState, experiment_of, replay
 from tune_cl.history.tracking_uri import masked
@@ -53,10 +52,8 @@ def start_search(
     require_sendable(parts_of(experiment))
     inputs = inputs_of(experiment)
     inputs.complete(address)
-    if search_folder.exists():  # another `run` took the name while this one read its data
-        raise name_exists(search_folder)
     with search_folder.open() as journal:
-        if journal.size:  # or since the check above
+        if journal.size:  # another `run` took the name while this one read its data
             raise name_exists(search_folder)
         journal.append(_search_event(experiment, search_folder, inputs))
         with named_when_stopped(*_goes_on_by(search_folder, address)):
@@ -124,7 +121,7 @@ def _session(
         if stops(error):
             with suppress(OSError, KeyboardInterrupt):  # a full disk, or another Ctrl-C: the user is not kept waiting
                 if not replay(journal.events()).end:  # not `state`, which lacks an end that `_run` was about to return
-                    journal.append({"event": "interrupted", "time": time.time()}, patience=0.0)
+                    journal.append({"event": "interrupted", "time": time.time()})
         raise
     finally:
         finish(writer, search_folder.command("resume", cluster))
@@ -187,7 +184,7 @@ def _close(search: SearchDriver, artifacts: Artifacts) -> None:
     search.record(event | {"ended_by": search.ended_by, "checkpoint": ranker, "time": now})
 
 
-def _search_event(experiment: Experiment, search_folder: SearchFolder, inputs: Inputs) -> SearchEvent:
+def _search_event(experiment: Experiment, search_folder: SearchFolder, inputs: Inputs) -> Event:
     run = experiment.base.run
     return {
         "event": "search",
@@ -220,17 +217,11 @@ def parts_of(experiment: Experiment) -> list[object]:
     return parts if experiment.objective else [*parts, form_of(base_ranker(experiment).data.source)]
 
 
-def _git_commit(program: Path = Path(__file__)) -> str | None:
-    """Commit of the checkout that the program runs from; if it is installed, of the working folder, which may hold the
-    user's spaces. None outside a repository."""
-    tracked = _git("-C", str(program.parent), "ls-files", "--error-unmatch", program.name)
-    return _git("-C", str(program.parent), "rev-parse", "HEAD") if tracked else _git("rev-parse", "HEAD")
-
-
-def _git(*arguments: str) -> str | None:
-    """What git answers; None if it fails, or this machine has no git."""
+def _git_commit() -> str | None:
+    """Commit of the repository that the program runs from; None without one, or without git."""
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
     try:
-        done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    return done.stdout.strip() or None

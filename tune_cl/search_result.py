@@ -9,14 +9,13 @@ from typing import Any, cast
 
 from trainables.core.errors import ConfigError, WorkFailed
 from tune_cl.experiment.arms import CURRICULUM, PLAIN, Arm
-from tune_cl.history.journal import first_event, read_events
+from tune_cl.history.journal import read_events
 from tune_cl.history.search_folder import TRIALS, SearchFolder
 from tune_cl.history.state import RAN_TO_THE_END, SearchState, TrialState, experiment_of, replay
 from tune_cl.history.tracking_uri import masked
 from tune_cl.results import Effects, Outcome, Remark, SearchResult, Trial
 from tune_cl.search.remarks import remarks
 from tune_cl.space.wording import PLAIN_TRAINING, label_free_of
-from tune_cl.tracking.layout import view_path
 from tune_cl.tracking.record import read_record
 
 CONFIG = "config.yaml"  # in a trial's folder: its complete configuration
@@ -152,12 +151,6 @@ def recorded_run_id(search_folder: SearchFolder) -> str | None:
     """The id of the parent run in MLflow, once it has been sent."""
     record = read_record(search_folder.folder, search_folder.tracking_uri)
     return record.run_id if record else None
-
-
-def recorded_view(search_folder: SearchFolder) -> str | None:
-    """The page of the trials in MLflow, once they have been sent."""
-    record = read_record(search_folder.folder, search_folder.tracking_uri)
-    return view_path(first_event(search_folder.journal), record.experiment_id) if record else None
 
 
 def _without_value(state: SearchState, search_folder: SearchFolder) -> WorkFailed:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from trainables.training.trainer import Training
 
@@ -18,19 +17,6 @@ def stopping_after(iterations: int) -> Callable[[Training], dict[str, float]]:
         return iterate(training)
 
     return until_then
-
-
-def failing(times: int, error: OSError, then: Callable[..., Any]) -> tuple[Callable[..., Any], list[int]]:
-    """`then`, preceded by as many failures; and a list that grows with each call."""
-    calls: list[int] = []
-
-    def call(*arguments: Any, **options: Any) -> Any:
-        calls.append(1)
-        if len(calls) <= times:
-            raise error
-        return then(*arguments, **options)
-
-    return call, calls
 
 
 class Clock:

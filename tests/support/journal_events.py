@@ -7,7 +7,7 @@ from typing import Any
 
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import to_yaml
-from tune_cl.history.events import Event
+from tune_cl.history.journal import Event
 from tune_cl.search.phases import planned_arms
 
 ARMS: dict[str, Any] = {  # what a search tells of its arms

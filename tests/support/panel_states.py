@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.support.journal_events import ARMS
-from tune_cl.history.events import Event
+from tune_cl.history.journal import Event
 from tune_cl.history.state import SearchState, replay
 
 

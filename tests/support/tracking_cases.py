@@ -13,10 +13,10 @@ from typing import Any
 from mlflow.tracking import MlflowClient
 
 from tune_cl.history.journal import FILE, Journal, read_events
-from tune_cl.history.tracking_uri import artifact_location, resolve_tracking_uri
+from tune_cl.history.tracking_uri import resolve_tracking_uri
 from tune_cl.ray.environment import own_environment
 from tune_cl.tracking.mirror import Mirror
-from tune_cl.tracking.store import RunStore
+from tune_cl.tracking.store import connect
 from tune_cl.tracking.writer import MlflowWriter
 
 PACING = Path(__file__).parents[1] / "files" / "pacing"
@@ -35,7 +35,6 @@ class Run:
     params: dict[str, str]
     points: set[tuple[str, int, str, int]] = field(default_factory=set)
     files: set[str] = field(default_factory=set)
-    data: dict[str, str] = field(default_factory=dict)
 
     def metric(self, name: str) -> list[tuple[int, float]]:
         return sorted((step, float(value)) for key, step, value, _ in self.points if key == name)
@@ -81,10 +80,10 @@ def fresh_database(folder: Path) -> Path:
     return folder
 
 
-def delivered(journal: Path, uri: str, store: RunStore | None = None) -> None:
+def delivered(journal: Path, uri: str, client: MlflowClient | None = None) -> None:
     """Sends the whole journal in this thread."""
     with Journal(journal.parent) as opened:
-        mirror = Mirror(opened, store or RunStore(uri, artifact_location(uri, journal.parent.parent)))
+        mirror = Mirror(opened, uri, client or connect(uri))
         while mirror.step():
             pass
 
@@ -129,7 +128,5 @@ def in_mlflow(uri: str, space: str) -> dict[str, Run]:
             assert len({point.step for point in history}) == len(history), f"a step of {metric} twice"
             run.points |= {(metric, point.step, repr(point.value), point.timestamp) for point in history}
         run.files = {file.path for file in client.list_artifacts(info.run_id)}
-        for dataset in entry.inputs.dataset_inputs:
-            run.data = {key: value for key, value in dataset.dataset if value is not None}
         runs[run.name] = run
     return runs

@@ -8,7 +8,7 @@ from tune_cl.history.journal import Journal
 class LeftBehind:
     """Stands in for MLflow's writer, and leaves events unsent."""
 
-    trouble, run_id, view_path = "away", None, None
+    trouble, run_id = "away", None
 
     def __init__(self, journal: Journal, uri: str):
         self.journal = journal

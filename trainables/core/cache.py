@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from filelock import FileLock, Timeout
 
-from trainables.core.files import full_disk_named, opened, read_text, unwritable, write_text
+from trainables.core.files import unwritable, write_text
 from trainables.core.prose import phase, say
 
 ROOT = "XDG_CACHE_HOME"
@@ -49,7 +49,7 @@ def _digest(part: object) -> bytes:
     """The digest of one part. Its fixed length keeps different lists of parts from giving the same bytes."""
     hasher = hashlib.sha256(type(part).__name__.encode() + b"\0" if not isinstance(part, Path) else b"file\0")
     if isinstance(part, Path):
-        with opened(part) as file:
+        with part.open("rb") as file:
             while block := file.read(_BLOCK):
                 hasher.update(block)
     elif isinstance(part, np.ndarray):
@@ -96,7 +96,7 @@ def require_checksums(folder: Path, names: Iterable[str] = ()) -> None:
     """Raises ValueError if a file is not as `write_checksums` found it, FileNotFoundError if it or checksums.json is
     gone. `names`: the files to read, by default all."""
     try:
-        checksums = json.loads(read_text(folder / CHECKSUMS))
+        checksums = json.loads((folder / CHECKSUMS).read_text(encoding="utf-8"))
     except ValueError:
         raise ValueError(f"{CHECKSUMS} cannot be read") from None
     if not isinstance(checksums, dict):
@@ -119,7 +119,7 @@ def cached(kind: str, digest: str, build: Callable[[Path], None]) -> Path:
         if entry_in_cache(kind, digest) is None:  # another process may have been faster
             if entry.is_dir():
                 say(f"note: {entry} is damaged; it is made again")
-            with phase(PHASES[kind]) if kind in PHASES else nullcontext(), full_disk_named(entry):
+            with phase(PHASES[kind]) if kind in PHASES else nullcontext():
                 _build(entry, build)
     return entry
 
@@ -144,8 +144,8 @@ def _alone(kind: str, entry: Path) -> Iterator[None]:
         except Timeout:
             say(f"waiting for another process that builds the same ({kind})")
             lock.acquire()
-    except OSError as error:
-        raise unwritable(ROOT, cache_root(), error) from None
+    except OSError:
+        raise unwritable(ROOT, cache_root()) from None
     try:
         yield
     finally:

@@ -21,7 +21,6 @@ from typing import Any
 from uuid import uuid4
 
 from trainables.core.errors import ConfigError, Problem, UserError
-from trainables.core.files import read_text
 from trainables.core.registry import REGISTRIES, Entry
 
 GROUP = "tune_cl.plugins"  # of entry points
@@ -89,7 +88,7 @@ def _load_module(name: str, option: str | None) -> None:
 
 def _load_file(path: Path) -> None:
     try:
-        source = read_text(path)
+        source = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(Problem(OPTION, f"'{path}' cannot be read ({error})", "a Python file, or a module")) from None
     module = "plugin_" + re.sub(r"\W", "_", str(path.with_suffix("")))

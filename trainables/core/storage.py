@@ -1,26 +1,18 @@
-"""Faults of the machine, and folders of checkpoints on this machine or at an address of PyArrow's (s3://, gs://).
-
-Storage that is full, read-only, broken or out of reach says nothing of what was computed, so it is waited for.
-"""
+"""Faults of the machine, and folders of checkpoints on this machine or at an address of PyArrow's (s3://, gs://)."""
 
 from __future__ import annotations
 
 import errno
-import logging
 import re
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import TypeVar
 
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.files import FULL
 
-T = TypeVar("T")
 CHECKPOINTS = "checkpoint_[0-9]*"  # Ray's names for a trial's checkpoint folders; its temporary copies have others
-PATIENCE, RETRY_SECONDS = 120.0, 2.0  # for how long to retry while the storage is unreachable, and how often
 NUMBERS = {
     *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE),
     *(errno.ETIMEDOUT, errno.ECONNREFUSED, errno.ECONNRESET, errno.EHOSTUNREACH, errno.ENETUNREACH),
@@ -29,14 +21,13 @@ NUMBERED = re.compile(r"\[Errno (\d+)\]")  # in the text of errors that have the
 S3_FAILED = "AWS Error"  # in what PyArrow says of S3: busy, broken, out of reach
 STORE_FULL = ("ObjectStoreFullError", "OutOfDiskError")  # Ray's; importing Ray takes seconds
 OF_A_PROCESS = ("ActorDiedError",)  # Ray's, which has the text alone of what a process failed with as it began
-log = logging.getLogger(__name__)
 
 
 def fault_of(error: BaseException | None) -> BaseException | None:
     """The error, or the one behind it, if that is a fault of the machine: its storage is full, read-only or broken, or
     out of reach. None for any other: of a configuration, of data, of a user's function.
 
-    A fault fails no trial: it is waited for, then the search ends.
+    A fault says nothing of what was computed, so it fails no trial: the search ends, and can be resumed.
     """
     if error is None:
         return None
@@ -49,32 +40,6 @@ def fault_of(error: BaseException | None) -> BaseException | None:
         numbers |= {int(number) for number in NUMBERED.findall(text)}
     in_s3 = isinstance(error, OSError) and S3_FAILED in text
     return error if numbers & NUMBERS or in_s3 or name in STORE_FULL or FULL.search(text) else None
-
-
-def retry_on_fault(
-    work: Callable[[], T],
-    what: object = "the storage",
-    patience: float | None = None,
-    mends: Callable[[Exception], object] = fault_of,
-) -> T:
-    """The result of `work`, which is retried for `patience` seconds (None: PATIENCE) from its first failure on where it
-    fails by a fault of the machine, or by another error that waiting `mends`. Any other is raised at once."""
-    patience = PATIENCE if patience is None else patience
-    deadline = None
-    while True:
-        try:
-            return work()
-        except Exception as error:
-            if not mends(error):
-                raise
-            now = time.monotonic()
-            if deadline is None:
-                deadline = now + patience
-                if patience:
-                    log.warning("%s cannot be used, trying again for %.0f s: %s", what, patience, error)
-            if now >= deadline:
-                raise
-            time.sleep(RETRY_SECONDS)
 
 
 # -- checkpoints: a folder's path, or its address ----------------------------------------------------------------------
@@ -118,26 +83,26 @@ def address_of(path: str, storage: str) -> str:
 
 
 def exists(checkpoint: str) -> bool:
-    """Whether the folder is there. Storage out of reach is waited for."""
+    """Whether the folder is there."""
     if not is_address(checkpoint):
         return Path(checkpoint).exists()
     from pyarrow.fs import FileSystem, FileType
 
     system, path = FileSystem.from_uri(checkpoint)
-    return retry_on_fault(lambda: system.get_file_info(path)).type is FileType.Directory
+    return system.get_file_info(path).type is FileType.Directory
 
 
 @contextmanager
 def fetched(checkpoint: str | Path) -> Iterator[Path]:
-    """Yields the folder itself or, for one at an address, a temporary copy. Storage out of reach is waited for, since
-    that is no damage. Raises FileNotFoundError if there is nothing at an address; a folder here is not checked."""
+    """Yields the folder itself or, for one at an address, a temporary copy. Raises FileNotFoundError if there is
+    nothing at an address; a folder here is not checked."""
     if not is_address(checkpoint):
         yield Path(checkpoint)
         return
     from pyarrow.fs import copy_files
 
     with TemporaryDirectory(prefix="tune_cl-") as copy:
-        retry_on_fault(lambda: copy_files(str(checkpoint), copy))
+        copy_files(str(checkpoint), copy)
         yield Path(copy)
 
 
@@ -156,6 +121,6 @@ def earlier(checkpoint: str) -> list[str]:
 
     system, path = FileSystem.from_uri(checkpoint)
     siblings = FileSelector(str(PurePosixPath(path).parent), allow_not_found=True)
-    paths = [info.path for info in retry_on_fault(lambda: system.get_file_info(siblings))]
+    paths = [info.path for info in system.get_file_info(siblings)]
     before = sorted(one for one in paths if PurePosixPath(one).match(CHECKPOINTS) and one < path)
     return [address_of(one, checkpoint) for one in reversed(before)]

@@ -18,7 +18,6 @@ import numpy as np
 
 from trainables.core.cache import cache_root, cached, digest_of
 from trainables.core.errors import WorkFailed
-from trainables.core.files import opened
 from trainables.core.prose import counted, say
 from trainables.data.columns import NO_RANK, Rated, TextColumn
 from trainables.data.words import Cut, for_lucene
@@ -98,8 +97,8 @@ def _write_json_lines(path: Path, texts: Iterable[str], cut: Cut) -> None:
 
 
 def _read_run(path: Path) -> Run:
-    with opened(path) as lines:
-        rows = [line.decode().split() for line in lines]
+    with path.open(encoding="utf-8") as lines:
+        rows = [line.split() for line in lines]
     query, document, score = ([row[column] for row in rows] for column in (0, 2, 4))
     return np.array(query, np.int64), np.array(document, np.int64), np.array(score, np.float64)
 

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.lib import format as npy
 
 from trainables.core.cache import cached, digest_of, load_array, load_arrays, save_arrays
-from trainables.core.files import read_text
 from trainables.data.columns import RankingData, Split, TextColumn
 
 STORE = 5  # raise it when the store has another column for the same content: it is read again, its digest stays
@@ -121,7 +120,7 @@ def cached_data(key: str, digest: str, read: Callable[[Path], RankingData]) -> R
 
 def load_data_folder(folder: Path) -> RankingData:
     """What `save_data` wrote; the columns stay on disk until they are read."""
-    meta = json.loads(read_text(folder / META))
+    meta = json.loads((folder / META).read_text(encoding="utf-8"))
     arrays = load_arrays(folder)
     columns: dict[str, Any] = {name: arrays.get(name) for name in _ARRAYS}
     columns |= {name: TextColumn(arrays[f"{name}.data"], arrays[f"{name}.offsets"]) for name in _TEXTS}

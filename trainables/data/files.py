@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from trainables.core.errors import DataError, Problem
-from trainables.core.files import MOST_TEXT, opened, too_long
 from trainables.data.columns import SPLITS
 
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
@@ -167,7 +166,7 @@ def open_bytes(path: Path) -> BinaryIO:
         path.open("rb").close()  # pyarrow's errors do not tell a missing file
         return cast(BinaryIO, io.BufferedReader(pyarrow.input_stream(str(path), compression="zstd")))
     openers = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-    return cast(BinaryIO, openers[kind](path)) if kind else opened(path)
+    return cast(BinaryIO, openers[kind](path)) if kind else path.open("rb")
 
 
 def open_lines(path: Path) -> BinaryIO:
@@ -243,14 +242,12 @@ def unreadable(path: Path, error: Exception) -> Problem:
 
 
 def whole_text(path: Path) -> str:
-    """The text of a file of at most MOST_TEXT bytes. Raises DataError if it cannot be read, is empty or not UTF-8."""
+    """The text of a file. Raises DataError if it cannot be read, is empty or not UTF-8."""
     try:
         with open_lines(path) as file:
-            raw = file.read(MOST_TEXT + 1)
+            raw = file.read()
     except BROKEN as error:
         raise DataError(unreadable(path, error)) from None
-    if len(raw) > MOST_TEXT:
-        raise too_long(path, MOST_TEXT)
     if not raw.strip():
         raise DataError(Problem(str(path), "no rows", "give a file with content"))
     return utf8(path, raw.replace(b"\r\n", b"\n").replace(b"\r", b" "))

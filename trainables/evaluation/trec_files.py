@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from trainables.core.errors import DataError, Problem
-from trainables.core.files import MOST_TEXT, opened, write_text
+from trainables.core.files import write_text
 from trainables.data.cells import usable_id
 from trainables.data.columns import MAX_GRADE, RankingData, Split
 from trainables.data.files import beginning, json_wrong, parsed_json, unreadable, whole_text
@@ -145,7 +144,7 @@ def write_per_query(path: str | Path, query_ids: Sequence[str], values: Mapping[
 def read_per_query(path: Path, metric: str) -> dict[str, float]:
     """{query id: value} from a file of `write_per_query`. Raises DataError for a file that is not such a table."""
     try:
-        with io.TextIOWrapper(opened(path, most=MOST_TEXT), encoding="utf-8", newline="") as file:
+        with path.open(encoding="utf-8", newline="") as file:
             rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
             return {row["query_id"]: float(row[metric]) for row in rows}
     except OSError as error:

@@ -13,7 +13,6 @@ import torch
 
 from trainables.config.keys import TrainingConfig
 from trainables.core.errors import WorkFailed
-from trainables.core.files import read_text
 from trainables.core.randomness import generator
 from trainables.curriculum.subset import SUBSETS, Labelled
 from trainables.data.columns import RankingData, Split, required_split
@@ -36,7 +35,7 @@ def read_trees(path: Path) -> lgb.Booster:
     """A booster from its file. Raises ValueError if it is damaged, or was cut short: LightGBM would end the process."""
     import lightgbm as lgb
 
-    text = read_text(path)
+    text = path.read_text(encoding="utf-8")
     if "\nend of trees\n" not in text:
         raise ValueError(f"{path} ends before its trees do")
     try:

@@ -9,7 +9,6 @@ from typing import Any
 
 from trainables.core.cache import digest_of
 from trainables.core.errors import ConfigError, Problem
-from trainables.core.files import read_text
 from trainables.core.hub import hub_answers, out_of_reach
 from trainables.rankers.settings import ENCODERS, TINY, BiEncoderSettings, RankerSettings
 
@@ -57,7 +56,7 @@ def document_of(model: str, name: str) -> dict[str, Any]:
     """A JSON file of a model's folder or hub name that holds a mapping; an empty one if there is none."""
     path = None if model == TINY else file_of(model, name)
     try:
-        document = {} if path is None else json.loads(read_text(path))
+        document = {} if path is None else json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise unusable(model, f"has a {name} that cannot be read ({str(error)[:200]})", "a whole folder") from None
     if not isinstance(document, dict):

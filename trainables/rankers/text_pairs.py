@@ -13,7 +13,6 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from trainables.core.cache import cached, load_arrays, save_arrays
-from trainables.core.files import read_text
 from trainables.data.columns import RankingData
 from trainables.rankers.ranker import TextSide, Tokens, padded_rows
 from trainables.rankers.settings import Keep
@@ -197,6 +196,6 @@ def _load(folder: Path) -> TextSide:
     return TextSide(
         queries=Tokens(columns["queries.ids"], columns["queries.offsets"]),
         documents=Tokens(columns["documents.ids"], columns["documents.offsets"]),
-        files={path.name: read_text(path) for path in sorted((folder / _FILES).iterdir())},
+        files={path.name: path.read_text(encoding="utf-8") for path in sorted((folder / _FILES).iterdir())},
         arrays=load_arrays(folder / _ARRAYS),
     )

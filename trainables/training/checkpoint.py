@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from trainables.core.cache import CHECKSUMS, require_checksums, write_checksums
 from trainables.core.errors import DataError, Problem
-from trainables.core.files import full_disk_named, opened, read_text, write_text
+from trainables.core.files import write_text
 
 BEST, DEV_SCORES, DEV_DOCUMENTS = "best.safetensors", "dev scores", "dev documents"
 CURRICULUM = "curriculum.safetensors"  # only where a curriculum has state to keep
@@ -31,8 +31,7 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
-        with full_disk_named(folder):
-            write(temporary)
+        write(temporary)
         if folder.exists():  # renamed, not removed, so that a kill leaves it intact on disk
             os.replace(folder, temporary.with_name(f"{temporary.name}.old"))
         os.replace(temporary, folder)
@@ -78,7 +77,7 @@ def write_json(path: Path, document: Mapping[str, Any]) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    return json.loads(read_text(path))
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def trained_state(module: nn.Module) -> dict[str, Tensor]:
@@ -122,7 +121,7 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
 def _opened(path: Path) -> Path:
     """The path, after opening it once. safetensors reports every file that it cannot open as missing, even if the
     storage is unreachable or the process is out of file handles; this raises the system's own error first."""
-    with opened(path):
+    with path.open("rb"):
         return path
 
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from trainables.core.errors import DataError
-from trainables.core.storage import retry_on_fault
 from trainables.evaluation.metrics import dev_key
 from trainables.training.checkpoint import read_json, require_whole, seal, write_folder, write_json
 from trainables.training.progress import Progress
@@ -43,7 +42,7 @@ class Conclusion:
         try:
             require_whole(folder)
             record = read_json(folder / TRAINING)
-            retry_on_fault(lambda: training.restore_ranker(folder / RANKER))
+            training.restore_ranker(folder / RANKER)
         except (*DAMAGED, DataError) as error:
             note(f"{folder} is damaged ({error}); the training starts again")
             return None

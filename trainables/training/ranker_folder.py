@@ -11,7 +11,6 @@ from pydantic import ValidationError
 
 from trainables.config.keys import TrainingConfig
 from trainables.core.errors import DataError, Problem
-from trainables.core.files import read_text
 from trainables.core.plugins import plugins_of, require_plugins
 from trainables.rankers.hub import ADAPTER
 
@@ -36,7 +35,7 @@ def is_of_others(name: str | Path) -> bool:
         return False
     if not (folder / CONFIG).is_file():
         return (folder / MODULES).is_file() or (folder / ADAPTER).is_file()
-    return '"model_type"' in read_text(folder / CONFIG)
+    return '"model_type"' in (folder / CONFIG).read_text(encoding="utf-8")
 
 
 def require_ranker(folder: Path) -> None:

@@ -15,7 +15,6 @@ from torch import Tensor
 
 from trainables.config.keys import TrainingConfig
 from trainables.core.errors import ConfigError, DataError, Problem
-from trainables.core.files import read_text
 from trainables.data.columns import RankingData, require_texts
 from trainables.rankers.first_stage import KEY as FIRST_STAGE
 from trainables.rankers.first_stage import first_stage_for, require_first_stage
@@ -165,7 +164,7 @@ def load_ranker_folder(folder: Path) -> SavedRanker | SavedFeatureRanker:
             length, outputs = run.training.max_length, len(classes) or 1
             module, files = ranker.open(folder, config.get("files", {}), settings, length, outputs)
         else:
-            files = {path.name: read_text(path) for path in sorted((folder / TEXT).iterdir())}
+            files = {path.name: path.read_text(encoding="utf-8") for path in sorted((folder / TEXT).iterdir())}
             module = ranker.restore(files, settings, run.training.max_length, len(classes) or 1)
             module.load_state_dict(checkpoint.load_tensors(folder / WEIGHTS))
     except BROKEN as error:

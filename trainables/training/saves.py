@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from safetensors import SafetensorError
 
-from trainables.core.storage import fetched, retry_on_fault
+from trainables.core.storage import fetched
 from trainables.training.checkpoint import latest_iteration, save_iteration
 from trainables.training.device import release
 from trainables.training.progress import Progress
@@ -99,7 +99,7 @@ def _damage(training: Progress, state: str | Path) -> str | None:
     """Loads the state; returns what is wrong with it, or None. The exception itself would keep the training alive."""
     try:
         with fetched(state) as folder:
-            retry_on_fault(lambda: training.load(folder))
+            training.load(folder)
     except DAMAGED as error:
         return str(error)
     return None

@@ -11,7 +11,6 @@ from pydantic import Field
 
 from trainables.baselines import load_baseline
 from trainables.baselines.lexical import Baseline, Params
-from trainables.core.files import output_file
 from trainables.core.prose import say
 from trainables.data import load_data
 from trainables.data.columns import Split, SplitName, required_split
@@ -107,8 +106,7 @@ def baseline(
             by_row = run_of(candidates, data.document_ids, scores)
             scored = {data.query_ids[int(candidates.query[int(row)])]: row_run for row, row_run in by_row.items()}
         if path:
-            with output_file(path) as file:
-                write_scores(file, candidates, data, scores, name)
+            write_scores(path, candidates, data, scores, name)
         return Ranking(
             metrics={metric: float(column.mean()) for metric, column in values.items()},
             params=dict(params),

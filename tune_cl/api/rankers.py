@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trainables.core.errors import ConfigError, DataError, Problem
-from trainables.core.files import output_file
 from trainables.core.plugins import Names, load_plugins
 from trainables.data import load_data
 from trainables.data.columns import required_split
@@ -104,8 +103,7 @@ class Ranker:
         ending = scores_file(Path(), f"{self.name}.{split}", ranking).name
         path = output_path(output, source, ending)
         scores = self.saved.score_split(ranking, split, self.precision)
-        with output_file(path) as file:
-            write_scores(file, candidates, ranking, scores, self.name)
+        write_scores(path, candidates, ranking, scores, self.name)
         return path
 
     def __repr__(self) -> str:

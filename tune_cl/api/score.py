@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainables.core.files import output_file, write_text
+from trainables.core.files import write_text
 from trainables.core.prose import say
 from trainables.data.columns import SplitName
 from trainables.data.forms.frames import Data, as_source
@@ -109,8 +109,7 @@ def score(
     part = instances_of(run, split, scoring)
     scored = difficulties(part, scoring)
     values = scored.values
-    with output_file(path) as file:
-        write_text(file, "".join(_lines(part, values)))
+    write_text(path, "".join(_lines(part, values)))
     return Difficulties(
         count=len(values),
         min=float(values.min()),

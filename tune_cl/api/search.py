@@ -19,7 +19,7 @@ from tune_cl.process import loading
 from tune_cl.ray.address import require_cluster
 from tune_cl.results import Effects, Plan, SearchResult, Verdict, Written
 from tune_cl.search.progress_panel import PanelKind
-from tune_cl.search_result import recorded_result, recorded_view, rows_of, trials_of
+from tune_cl.search_result import recorded_result, rows_of, trials_of
 from tune_cl.tracking.layout import metric_name
 from tune_cl.verdict.files import last_verdict
 
@@ -91,11 +91,6 @@ class Search:
                 row: dict[str, Any] = {"trial_id": trial.trial, "iteration": iteration}
                 rows.append(row | {metric_name(name): value for name, value in sorted(metrics.items())})
         return pd.DataFrame(rows, columns=None if rows else ["trial_id", "iteration"])
-
-    @property
-    def view(self) -> str | None:
-        """The page of its trials on a server of MLflow, once it has been sent."""
-        return recorded_view(self.search_folder)
 
     @property
     def verdict(self) -> Verdict | None:

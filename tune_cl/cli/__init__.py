@@ -20,7 +20,7 @@ import click
 from trainables.core.errors import Interrupted, Problem, UserError, WorkFailed
 from trainables.core.prose import visible
 from tune_cl.cli.commands import GROUP
-from tune_cl.process import SIGNALS, at_terminal, program, silence, stoppable
+from tune_cl.process import SIGNALS, program, silence, stoppable
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 COMPLETION = "_TUNE_CL_COMPLETE"  # set by a shell that asks what could come next
@@ -32,7 +32,6 @@ def console() -> NoReturn:
     through all that Ray, PyTorch and MLflow have loaded, for two seconds."""
     if COMPLETION in os.environ:
         GROUP()
-    sys.stdout, sys.stderr = at_terminal(sys.stdout), at_terminal(sys.stderr)
     status = main()
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)

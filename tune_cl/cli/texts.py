@@ -36,12 +36,11 @@ WIDTH = 100  # characters of an example's text
 
 
 def search_text(search: Search) -> str:
-    return result_text(search.result, search.search_folder, search.address, search.view)
+    return result_text(search.result, search.search_folder, search.address)
 
 
-def result_text(result: SearchResult, folder: SearchFolder, address: str | None = None, view: str | None = None) -> str:
-    """What a search has come to, then the commands to run next. `address`: the Ray cluster that it ran on; `view`: the
-    page of its trials on a server of MLflow."""
+def result_text(result: SearchResult, folder: SearchFolder, address: str | None = None) -> str:
+    """What a search has come to, then the commands to run next. `address`: the Ray cluster that it ran on."""
     from tune_cl.report.story import of_search
 
     lines = {}
@@ -53,8 +52,7 @@ def result_text(result: SearchResult, folder: SearchFolder, address: str | None 
         lines["How many seeds?"] = f"{folder.command('confirm')} --plan"
     lines["Read the report:"] = folder.command("report")
     uri = result.tracking_uri
-    page = f"{uri.rstrip('/')}/{view or ''}"  # of a server; a database has none
-    lines["Compare the trials:"] = page if uri.startswith("http") else f"mlflow ui --backend-store-uri {quote(uri)}"
+    lines["Compare the trials:"] = uri if uri.startswith("http") else f"mlflow ui --backend-store-uri {quote(uri)}"
     if result.checkpoint and folder.objective:
         lines["Best checkpoint:"] = f"{result.checkpoint}/{CHECKPOINT}"
     elif result.checkpoint:

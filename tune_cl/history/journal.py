@@ -1,7 +1,29 @@
 """The journal of a search: an append-only file of JSON lines, from which its state and its runs in MLflow are made.
 
-One line is one event; `events.py` has their kinds. Numbers that are not finite are written as NaN, Infinity and
--Infinity, Python's extension of JSON, so that every value reads back as it was written. Knows neither Ray nor MLflow.
+One line is one event, with its kind (`event`) and `time` (Unix seconds). Numbers that are not finite are written as
+NaN, Infinity and -Infinity, Python's extension of JSON, so that every value reads back as it was written.
+
+search               what is searched: name, space, data (a fingerprint), ranker, rankers, metric, seed, baseline, yaml,
+                     storage, tracking_uri, versions, opened keys, arms, compares (whether the baseline sets the arms
+                     apart), git_commit, plugins, objective, checkpoints (an address, if not in the search's folder)
+session              a start or resume that has work to do: number
+interrupted          it was stopped, and may be resumed
+label_free           what ranks dev without training labels: first_stage, label_free ({label, mean} or None)
+trial                one begins, or goes on: trial, number, params, seed, baseline, chosen (of opened keys), arm; twin
+                     (of a curriculum, the plain trial with its other settings, of a plain one the curriculum that it
+                     is trained for); repeats (the trial whose settings it has under another seed)
+result               of an iteration, from 1: trial, iteration, metrics, done (whether it was the trial's last)
+pause                a trial waits and may go on later: trial, iteration, reason
+checkpoint           trial, iteration, path
+machine, note        trial, text: what it computes with; what the user should know, such as a lost checkpoint
+end                  of a trial: trial, outcome, reason, best ({iteration, dev} or None), artifacts (a folder)
+search_end           best ({trial_id, params, iteration, dev} or None), cost, seconds, ended_by (the budget that was
+                     used up), checkpoint (the folder of the best ranker)
+confirmation         a training with a new seed: label, trial, params, seed, metrics, artifacts
+training_checkpoint  of one that is under way: training, iteration, path
+verdict              split, curricula (labels of those tested), seeds (how many), verdict, difference, ci95, p and
+                     opponent (of the least favourable one), description (Markdown)
+artifact             a file or folder for the parent run: path, folder
 """
 
 from __future__ import annotations
@@ -12,15 +34,13 @@ import os
 from collections.abc import Iterator
 from io import FileIO
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Self
 
 from filelock import FileLock, Timeout
 
 from trainables.core.errors import ConfigError, DataError, Problem
-from trainables.core.files import full_disk_named
-from trainables.core.storage import retry_on_fault
-from tune_cl.history.events import Event, SearchEvent
 
+Event = dict[str, Any]
 FILE, LOCK = "journal.jsonl", "journal.lock"
 
 
@@ -28,14 +48,12 @@ class Journal:
     """The journal of one search, locked by one process at a time.
 
     `note` says what was cut from the end of the file if the last writer was killed in the middle of a line, else it is
-    None. `size`: bytes that are on disk for good. `patience`: seconds for which a failed write, on a full disk or
-    unreachable storage, is tried again (None: as long as `retry_on_fault` does).
-    Raises ConfigError if another process has locked the search.
+    None. `size`: bytes that are on disk for good. Raises ConfigError if another process has locked the search.
     """
 
-    def __init__(self, folder: Path, patience: float | None = None):
+    def __init__(self, folder: Path):
         folder.mkdir(parents=True, exist_ok=True)
-        self.path, self.patience = folder / FILE, patience
+        self.path = folder / FILE
         self._lock = FileLock(folder / LOCK)
         try:
             self._lock.acquire(timeout=0)
@@ -64,21 +82,15 @@ class Journal:
         os.fsync(self._file.fileno())
         return f"{self.path}: the last event was written only in part ({len(content) - whole} bytes), and is dropped"
 
-    def append(self, event: Event, patience: float | None = None) -> None:
-        """Adds one event and returns once it is on disk. Raises OSError if the storage refuses it for `patience`
-        seconds (None: the journal's own); then no part of the line remains."""
+    def append(self, event: Event) -> None:
+        """Adds one event and returns once it is on disk. Raises OSError if the storage refuses it; then no part of the
+        line remains."""
         line = json.dumps(event).encode() + b"\n"
-        patience = self.patience if patience is None else patience
-        retry_on_fault(lambda: self._write(line), self.path, patience, lambda error: isinstance(error, OSError))
-
-    def _write(self, line: bytes) -> None:
         os.stat(self.path)  # a file that was removed would accept the line too
-        self._file.truncate(self.size)
         try:
-            with full_disk_named(self.path):
-                if self._file.write(line) != len(line):
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-                os.fsync(self._file.fileno())
+            if self._file.write(line) != len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
+            os.fsync(self._file.fileno())
         except BaseException:
             self._file.truncate(self.size)
             raise
@@ -103,11 +115,10 @@ class Journal:
 def event_of(line: bytes) -> Event | None:
     """The event of a line; None for one that is no whole event."""
     try:
-        event: Any = json.loads(line)
+        event = json.loads(line)
     except ValueError:
         return None
-    whole = line.endswith(b"\n") and isinstance(event, dict) and "event" in event
-    return cast(Event, event) if whole else None
+    return event if line.endswith(b"\n") and isinstance(event, dict) and "event" in event else None
 
 
 def read_events(path: Path) -> Iterator[Event]:
@@ -123,7 +134,7 @@ def read_events(path: Path) -> Iterator[Event]:
                 raise DataError(Problem(f"{path}:{number}", "not an event of a journal", right))
 
 
-def first_event(path: Path) -> SearchEvent:
+def first_event(path: Path) -> Event:
     """What the search is. Raises DataError for a journal that is damaged, or begins with something else."""
     event = next(read_events(path), None)
     if event is None or event["event"] != "search":

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -19,13 +17,12 @@ from trainables.core.files import folder_on_the_way, names_folder, require_folde
 from trainables.core.plugins import plugin_options
 from trainables.core.storage import fault_of
 from tune_cl.history.journal import FILE, Journal, first_event
-from tune_cl.history.tracking_uri import ARTIFACTS, DATABASE, is_users, masked, moved, resolve_tracking_uri
+from tune_cl.history.tracking_uri import is_users, masked, moved, resolve_tracking_uri
 from tune_cl.process import program
 
 WITH_OBJECTIVE = ("resume", "confirm", "effects")  # commands that train
 TRIALS = "trials"  # the folder of all trials' files, in that of a search
 DEFAULT_STORAGE = "./tune_cl_runs"
-REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}  # errors of writing to a folder of others
 
 
 @dataclass(frozen=True)
@@ -58,18 +55,10 @@ class SearchFolder:
     def open(self) -> Journal:
         """The journal, held by this process. Raises ConfigError if the search is in use, or its folder cannot be
         written to."""
-        with self.writing():
-            return Journal(self.folder)
-
-    @contextmanager
-    def writing(self) -> Iterator[None]:
-        """Turns a refused write to the folder into a ConfigError."""
         try:
-            yield
-        except OSError as error:
-            if error.errno not in REFUSED:
-                raise
-            raise unwritable("--storage", self.folder, error) from None
+            return Journal(self.folder)
+        except PermissionError:
+            raise unwritable("--storage", self.folder) from None
 
     def exists(self) -> bool:
         """Whether there is a search: a `run` that was stopped before its first event leaves none."""
@@ -106,24 +95,19 @@ def stops(error: BaseException) -> bool:
     return isinstance(error, KeyboardInterrupt) or fault_of(error) is not None
 
 
-def stopped(error: BaseException, command: str, call: str) -> Interrupted | WorkFailed:
-    """What an error that `stops` comes to where there is something to go on with, in a terminal (`command`) and in
-    Python (`call`)."""
-    if isinstance(error, KeyboardInterrupt):
-        return Interrupted(f"stopped; what is done is saved. Go on with: {command}", call)
-    why = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
-    return WorkFailed(f"{why}; what is done is saved. Once that is fixed, go on with: {command}")
-
-
 @contextmanager
 def named_when_stopped(command: str, call: str) -> Iterator[None]:
-    """Around work that can go on later: where it `stops`, the error names the command and the call that go on."""
+    """Around work that can go on later: where it `stops`, the error names what goes on, in a terminal (`command`) and
+    in Python (`call`)."""
     try:
         yield
-    except BaseException as error:
+    except KeyboardInterrupt:
+        raise Interrupted(f"stopped; what is done is saved. Go on with: {command}", call) from None
+    except Exception as error:
         if not stops(error):
             raise
-        raise stopped(error, command, call) from None
+        why = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
+        raise WorkFailed(f"{why}; what is done is saved. Once that is fixed, go on with: {command}") from None
 
 
 def has_event(journal: Path) -> bool:
@@ -133,8 +117,6 @@ def has_event(journal: Path) -> bool:
             return file.readline().endswith(b"\n")
     except (FileNotFoundError, NotADirectoryError):
         return False
-    except PermissionError:
-        return os.path.exists(journal)  # another user's search
 
 
 def search_folder_of(storage: str, name: str) -> SearchFolder:
@@ -156,8 +138,6 @@ def new_search_folder(storage: str, name: str | None, space: str) -> SearchFolde
     wanted, place = (space, "name") if name is None else (name, "--name")
     if not names_folder(wanted):
         raise ConfigError(Problem(place, f"{wanted!r} is not a valid folder name", "letters and digits, no '/'"))
-    if wanted in (DATABASE, ARTIFACTS):
-        raise ConfigError(Problem(place, f"'{wanted}' is what MLflow keeps in the storage", "another name"))
     search_folder = search_folder_of(storage, wanted)
     require_folder("--storage", search_folder.storage)
     require_folder(ROOT, cache_root())
@@ -167,7 +147,6 @@ def new_search_folder(storage: str, name: str | None, space: str) -> SearchFolde
         search_folder = replace(search_folder, name=f"{space}-{number}")
     if search_folder.exists():
         raise name_exists(search_folder)
-    folder_on_the_way("--storage", search_folder.folder)  # a file may have the name
     return search_folder
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from statistics import fmean
 from typing import Any
 
@@ -16,16 +16,7 @@ from trainables.evaluation.metrics import dev_key
 from tune_cl.experiment.arms import CURRICULUM, PLAIN, Arm
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import from_yaml, recorded_experiment
-from tune_cl.history.events import (
-    ArmPlanned,
-    ConfirmationEvent,
-    Event,
-    Fingerprint,
-    ResultEvent,
-    SearchEndEvent,
-    TrialEvent,
-    VerdictEvent,
-)
+from tune_cl.history.journal import Event
 from tune_cl.space.space import Flat, identity
 from tune_cl.space.wording import trial_words
 
@@ -64,8 +55,8 @@ class TrialState:
     point: dict[str, Any] = field(default_factory=dict)
     results: dict[int, dict[str, float]] = field(default_factory=dict)
     checkpoints: dict[int, str] = field(default_factory=dict)
-    replaced: list[str] = field(default_factory=list)
-    """Checkpoints in whose place others of the same iteration came after a kill: never read, yet to be deleted."""
+    saved: list[str] = field(default_factory=list)
+    """All checkpoints, oldest first, with those in whose place others of the same iteration came after a kill."""
     paused: bool = False
     outcome: str | None = None
     reason: str | None = None
@@ -86,11 +77,6 @@ class TrialState:
     def words(self) -> str:
         """The trial in words, the same everywhere."""
         return trial_words(self.point, self.params, self.arm == PLAIN, self.baseline)
-
-    @property
-    def every_checkpoint(self) -> list[str]:
-        """Addresses of all checkpoints that were written, by iteration, then those that others replaced."""
-        return [*dict(sorted(self.checkpoints.items())).values(), *self.replaced]
 
     @property
     def iterations(self) -> int:
@@ -118,14 +104,14 @@ class SearchState:
 
     name: str
     space: str
-    data: Fingerprint
+    data: dict[str, Any]  # its name, and digests by which a change is seen
     ranker: str  # the baseline's
     rankers: list[str]  # all that trials may have
     metric: str
     seed: int
     baseline: str
     yaml: str
-    arms: Mapping[Arm, ArmPlanned]
+    arms: Mapping[Arm, dict[str, Any]]  # how many trials each has, and the keys that they search
     compares: bool  # whether its baseline sets the arms apart
     time: float  # of the newest event
     objective: dict[str, Any] | None = None
@@ -137,11 +123,10 @@ class SearchState:
     sessions: int = 0
     seconds: float = 0.0  # from the start of each session to its last event
     trials: dict[str, TrialState] = field(default_factory=dict)
-    machines: dict[str, list[str]] = field(default_factory=dict)  # by ranker: what its trials computed with, each once
     iterations: int = 0  # of all trials
-    end: SearchEndEvent | None = None
-    confirmations: list[ConfirmationEvent] = field(default_factory=list)
-    verdicts: list[VerdictEvent] = field(default_factory=list)
+    end: Event | None = None
+    confirmations: list[Event] = field(default_factory=list)
+    verdicts: list[Event] = field(default_factory=list)
     training_checkpoints: dict[str, list[str]] = field(default_factory=dict)  # by training of a confirmation
     artifacts: set[str] = field(default_factory=set)  # paths of files for the parent run, since its end
     label_free: dict[str, Any] = field(default_factory=dict)  # `first_stage` and `label_free` on dev, once computed
@@ -208,7 +193,7 @@ class SearchState:
         return [(trial, at) for trial in ended if (at := trial.best(self.metric))]
 
     def by_number(self) -> list[TrialState]:
-        return sorted(self.trials.values(), key=_number)
+        return sorted(self.trials.values(), key=attrgetter("number"))
 
     def baseline_trial(self) -> TrialState | None:
         return self.trials.get(self.baseline)
@@ -234,18 +219,13 @@ class SearchState:
                 self.label_free = {key: event[key] for key in ("first_stage", "label_free")}
             case "trial":
                 self._begin(event)
-            case "result":  # the first report of an iteration stays: after a kill a trial repeats some
-                self._add_result(self.trials[event["trial"]].results, event)
+            case "result":
+                self.trials[event["trial"]].results[event["iteration"]] = event["metrics"]
+                self.iterations += 1
             case "checkpoint":
                 trial = self.trials[event["trial"]]
-                if replaced := trial.checkpoints.get(event["iteration"]):
-                    trial.replaced.append(replaced)
                 trial.checkpoints[event["iteration"]] = event["path"]
-            case "machine":
-                ranker = self.trials[event["trial"]].params.get("ranker.name", self.ranker)
-                machines = self.machines.setdefault(ranker, [])
-                if event["text"] not in machines:
-                    machines.append(event["text"])
+                trial.saved.append(event["path"])
             case "note":
                 self.notes.setdefault(event["trial"], []).append(event["text"])
             case "pause":
@@ -265,13 +245,7 @@ class SearchState:
             case "artifact":
                 self.artifacts.add(event["path"])
 
-    def _add_result(self, results: dict[int, dict[str, float]], event: ResultEvent) -> None:
-        """Takes in a trial's result."""
-        if event["iteration"] not in results:
-            results[event["iteration"]] = shared(event["metrics"])
-            self.iterations += 1
-
-    def _begin(self, event: TrialEvent) -> None:
+    def _begin(self, event: Event) -> None:
         """A trial begins, or goes on after a pause, a stop or a failure."""
         if trial := self.trials.get(event["trial"]):
             trial.outcome = trial.reason = None
@@ -288,7 +262,7 @@ class SearchState:
             arm=event["arm"],
             twin=event.get("twin"),
             repeats=event.get("repeats"),
-            params=shared(event["params"]),
+            params=event["params"],
             point=as_point(event["chosen"]),
         )
         if trial.arm == PLAIN and trial.twin:
@@ -296,19 +270,9 @@ class SearchState:
         self.trials[trial.trial] = trial
 
 
-def _number(trial: TrialState) -> int:
-    return trial.number
-
-
 def as_point(values: dict[str, Any]) -> dict[str, Any]:
     """Values as a search space has them, with tuples where JSON has lists."""
     return {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
-
-
-def shared(values: dict[str, Any]) -> dict[str, Any]:
-    """The same values under interned keys, which all trials share: keys took half of the memory of a trial's
-    parameters."""
-    return {sys.intern(key): values[key] for key in values}
 
 
 def replay(events: Iterable[Event]) -> SearchState:

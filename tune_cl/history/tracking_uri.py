@@ -4,32 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from importlib.metadata import entry_points
 from pathlib import Path
 from urllib.parse import unquote
 
 from trainables.core.errors import ConfigError, Problem
 
-# A user with a password, which may hold /, @, quotes and spaces, ends at the last @ of the line; one alone before a /.
-USER = re.compile(r"(?<=://)(?:[^:/@\n]*:(?:(?!://)[^\n])*|[^/\s]+)@")
-OPTIONS = re.compile(r"(://[^?\n]*\?)(\S+?)(?=[\"')\]}>,.:]*(?:\s|$))")  # in a text: without the marks that end them
-# A text that is an address, or an option with one, and nothing more.
-WHOLE = re.compile(r"(\S*://)((?:[^:/@]*:.*|[^/\s]+)@)?([^?]*\??)(.*)", re.DOTALL)
+USER = re.compile(r"(?<=://)(?:[^/\s:@]*:\S*|[^/\s]+)@")  # with the password, which may hold / and @
+OPTION = re.compile(r"(?i)(?<=[?&;])([\w.-]*(?:pass|pwd|secret|token|key|sig|odbc_connect)[\w.-]*=)[^&\s'\"]+")
 BEARER = re.compile(r"(?<=Bearer )[^\s\"']+")  # a token, as an error quotes the header it is in
-NAME = re.compile(r"[\w.-]+")
-HARMLESS = {  # options of databases
-    "user", "host", "port", "dbname", "database", "driver", "charset", "collation", "client_encoding", "use_unicode",
-    "application_name", "target_session_attrs", "timeout", "connect_timeout", "read_timeout", "write_timeout",
-    "sslmode", "sslrootcert", "ssl_ca", "ssl_disabled", "ssl_verify_cert", "ssl_verify_identity", "encrypt",
-    "trustservercertificate", "trusted_connection", "autocommit", "isolation_level", "mode", "uri", "cache",
-    "immutable", "nolock", "vfs", "check_same_thread",
-}  # fmt: skip
-IN_MEMORY = re.compile(r"sqlite[+\w]*://(/?(\?.*)?|/(file:)?:memory:.*|.*[?&]mode=memory\b.*)")
-WITHOUT_SCHEME = re.compile(r"(.*@)?[\w.-]+:\d+(/.*)?")
-RELATIVE = re.compile(r"(sqlite[+\w]*:///)(?!:memory:|file:)([^/?].*)")
+RELATIVE = re.compile(r"(sqlite[+\w]*:///)([^/?].*)")
 SQLITE = "sqlite:///"  # before the path of a file
 SERVERS = ("http", "databricks")
-DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 DATABASE, ARTIFACTS = "mlflow.db", "mlartifacts"  # in a storage, beside its searches' folders
 
 
@@ -39,26 +24,17 @@ def resolve_tracking_uri(storage: Path, given: str | None = None, recorded: str 
 
     `recorded`: where an earlier session of the search sent its events; not used if a part of it had to be hidden.
 
-    Raises ConfigError for a plain folder, which MLflow refuses since 3.13, for a scheme that MLflow does not know, for
-    a database in memory, and for a storage whose path cannot be written in an address.
+    Raises ConfigError for what is no address, such as a plain folder, which MLflow refuses since 3.13, for a database
+    in memory, and for a storage whose path cannot be written in an address.
     """
     usable = recorded if "***" not in recorded else ""
     uri = given or usable or os.environ.get("MLFLOW_TRACKING_URI") or beside_runs(storage.resolve())
-    option = "--tracking-uri" if given else "MLFLOW_TRACKING_URI"
-    right = "sqlite:///PATH/mlflow.db or http://HOST:PORT"
-    if ("://" not in uri and not uri.startswith("databricks")) or uri.startswith("file:"):
+    is_address = "://" in uri or uri.startswith("databricks")
+    if not is_address or uri.startswith("file:") or uri == "sqlite://" or ":memory:" in uri:
+        option = "--tracking-uri" if given else "MLFLOW_TRACKING_URI"
         shown = masked(f"://{uri}").removeprefix("://")
-        if WITHOUT_SCHEME.fullmatch(uri):
-            raise ConfigError(Problem(option, f"'{shown}' lacks http://", f"http://{shown}"))
-        raise ConfigError(
-            Problem(option, f"'{shown}' is a folder, and MLflow keeps no runs in folders any more", right)
-        )
-    if IN_MEMORY.fullmatch(uri):
-        wrong = f"'{masked(uri)}' is a database in memory, which is gone when the command ends"
-        raise ConfigError(Problem(option, wrong, right))
-    plugins = tuple(plugin.name for plugin in entry_points(group="mlflow.tracking_store"))
-    if not uri.startswith((*SERVERS, *DATABASES, *plugins)):
-        raise ConfigError(Problem(option, f"MLflow knows no '{masked(uri)}'", right))
+        wrong = f"'{shown}' is not the address of a server or of a database that lasts"
+        raise ConfigError(Problem(option, wrong, "http://HOST:PORT or sqlite:///PATH/mlflow.db"))
     return absolute(uri)
 
 
@@ -100,24 +76,7 @@ def artifact_location(uri: str, storage: Path) -> str | None:
 
 
 def masked(text: str) -> str:
-    """The text with what may be secret hidden in every address: the user with the password, and all options but those
-    known to be harmless. Rather too much is hidden than too little: clients differ in where a password ends."""
-    whole = WHOLE.fullmatch(text) if text.count("://") == 1 else None
-    if whole:
-        scheme, user, place, options = whole.groups()
-        text = f"{scheme}{'***@' if user else ''}{place}{_options(options)}"
-    else:
-        text = OPTIONS.sub(lambda found: found[1] + _options(found[2]), USER.sub("***@", text))
-    return BEARER.sub("***", text)
-
-
-def _options(given: str) -> str:
-    """`NAME=VALUE&NAME=VALUE`, with the values hidden that may be secret."""
-    return "&".join(map(_option, given.split("&")))
-
-
-def _option(given: str) -> str:
-    name, sign, _ = given.partition("=")
-    if not given or (name.lower() in HARMLESS and ";" not in given):
-        return given
-    return f"{name}=***" if sign and NAME.fullmatch(name) else "***"
+    """The text with what may be secret hidden in every address: the user with the password, and options that are named
+    like secrets."""
+    hidden = OPTION.sub(r"\1***", USER.sub("***@", text))
+    return BEARER.sub("***", hidden)

@@ -16,6 +16,10 @@ from tune_cl.ray.nodes import NodeCheck, alive_nodes
 from tune_cl.ray.session import this_machine
 
 READ_SECONDS = 5.0  # between looks at the cluster
+IDLE_GPUS = (
+    "note: there are GPUs, but a trial reserves none and trains on the CPU; search.resources.gpu=1 would use them, or "
+    "a fraction such as 0.25, so that several trials share one"
+)
 
 
 def require_room(need: Resources) -> None:
@@ -27,19 +31,13 @@ def require_room(need: Resources) -> None:
 
 def lacking(need: Resources) -> list[Problem]:
     """What a trial needs and this machine lacks, or the Ray that runs in this process already."""
-    present = ray.is_initialized()
-    nodes = [node["Resources"] for node in alive_nodes()] if present else [this_machine()]
-    here = {kind: max((node.get(kind, 0) for node in nodes), default=0) for kind in ("CPU", "GPU")}
-    where = "the Ray of this process" if present else "this machine"
+    nodes = [node["Resources"] for node in alive_nodes()] if ray.is_initialized() else [this_machine()]
     problems = []
     for kind, wanted in (("cpu", need.cpu), ("gpu", need.gpu)):
-        room = here[kind.upper()]
+        room = max((node.get(kind.upper(), 0) for node in nodes), default=0)
         if wanted > room:
-            wrong, right = (
-                f"a trial takes {wanted:g}, {where} has {room:g}",
-                f"at most {room:g}, or --address of a larger cluster",
-            )
-            problems.append(Problem(f"search.resources.{kind}", wrong, right))
+            wrong = f"a trial takes {wanted:g}, this machine has {room:g}"
+            problems.append(Problem(f"search.resources.{kind}", wrong, "less, or --address of a larger cluster"))
     return problems
 
 
@@ -49,21 +47,6 @@ def at_a_time(search: SearchConfig) -> int:
     return min(capacity, search.max_concurrent or capacity)
 
 
-class Capacity:
-    """Looks how many trials the nodes hold; `say` is told once when that is none, and again after it was some."""
-
-    def __init__(self, need: Resources, say: Callable[[str], None]):
-        self.need, self.say = need, say
-        self._capacity = 1
-
-    def __call__(self, nodes: Iterable[Mapping[str, Any]]) -> int:
-        now = capacity_of(nodes, self.need)
-        if not now and self._capacity:
-            self.say(f"note: waiting for a node that holds a trial ({in_words(self.need)}): none of the cluster does")
-        self._capacity = now
-        return now
-
-
 class Concurrency:
     """Called before each trial; looks at the cluster at most every READ_SECONDS.
 
@@ -71,9 +54,8 @@ class Concurrency:
     autoscaler starts nodes only for trials that wait: there `at_most` trials are put forward, whatever it holds now;
     without `at_most`, as many as it holds, and at least one.
 
-    `say` is told when no node can hold a trial (again only after one has come and gone), what NodeCheck finds, and once
-    of GPUs that stay idle: either trials can use one and reserve none, or they train `on_cpu` and reserve some; None:
-    nothing is said. Raises WorkFailed for a node that cannot run trials (NodeCheck).
+    `say` is told when no node can hold a trial, what NodeCheck finds, and once of GPUs that a training could use
+    (`on_cpu`: it could not) and reserves none of. Raises WorkFailed for a node that cannot run trials (NodeCheck).
     """
 
     def __init__(
@@ -82,12 +64,11 @@ class Concurrency:
         at_most: int | None,
         cluster: bool,
         say: Callable[[str], None] = lambda line: None,
-        on_cpu: bool | None = None,
+        on_cpu: bool = True,
     ):
         self.need, self.at_most, self.cluster, self.say = need, at_most, cluster, say
-        self._on_cpu, self._gpus_noted = on_cpu, False
+        self._could_use_gpus = not (on_cpu or need.gpu)
         self._read_at, self._capacity = -inf, 1
-        self._holds = Capacity(need, say)
         self._check = NodeCheck(say) if cluster else None  # a local process has the same packages as the driver
 
     @classmethod
@@ -98,38 +79,28 @@ class Concurrency:
 
     def __call__(self) -> int:
         if time.monotonic() - self._read_at >= READ_SECONDS:
-            nodes = alive_nodes()
-            if self._check:
-                self._check(node for node in nodes if _on(node["Resources"], self.need))
-            self._capacity = self._holds(nodes)
-            self._tell_of_gpus(nodes)
             self._read_at = time.monotonic()
+            self.look(alive_nodes())
         if self.cluster and self.at_most:
             return self.at_most
         return max(1, min(self._capacity, self.at_most or self._capacity))
 
-    def _tell_of_gpus(self, nodes: Iterable[Mapping[str, Any]]) -> None:
-        if self.need.gpu:
-            idle, note = self._on_cpu, "this ranker trains on the CPU: the GPU that a trial reserves stays idle"
-        else:
-            idle = self._on_cpu is False and any(node["Resources"].get("GPU") for node in nodes)
-            note = (
-                "there are GPUs, but a trial reserves none and trains on the CPU; search.resources.gpu=1 would use "
-                "them, or a fraction such as 0.25, so that several trials share one"
-            )
-        if idle and not self._gpus_noted:
-            self._gpus_noted = True
-            self.say(f"note: {note}")
+    def look(self, nodes: Iterable[Mapping[str, Any]]) -> None:
+        """Counts how many trials the nodes hold; says what the user should know of them."""
+        if self._check:
+            self._check(node for node in nodes if _on(node["Resources"], self.need))
+        before, self._capacity = self._capacity, capacity_of(nodes, self.need)
+        if before and not self._capacity:
+            wanted = f"{self.need.cpu:g} CPU, {self.need.gpu:g} GPU"
+            self.say(f"note: waiting for a node that holds a trial ({wanted}): none of the cluster does")
+        if self._could_use_gpus and any(node["Resources"].get("GPU") for node in nodes):
+            self._could_use_gpus = False
+            self.say(IDLE_GPUS)
 
 
 def capacity_of(nodes: Iterable[Mapping[str, Any]], need: Resources) -> int:
     """How many trials the nodes hold together."""
     return sum(_on(node["Resources"], need) for node in nodes)
-
-
-def in_words(need: Resources) -> str:
-    """What a trial reserves."""
-    return f"{need.cpu:g} CPU, {need.gpu:g} GPU" if need.gpu else f"{need.cpu:g} CPU"
 
 
 def _on(node: Mapping[str, float], need: Resources) -> int:

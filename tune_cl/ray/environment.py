@@ -34,9 +34,6 @@ MLFLOW = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # with each run that ends, and with the password if it has one
 }
-MLFLOW_TOKEN = "MLFLOW_TRACKING_TOKEN"
-
-
 AUTH_MODE, TOKEN, TOKEN_PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
 
 
@@ -51,13 +48,10 @@ def own_environment(local_ray: bool = False) -> Iterator[None]:
     if local_ray and TOKEN_PATH not in os.environ:
         values[TOKEN] = secrets.token_hex(32)
     values = {name: value for name, value in values.items() if name not in os.environ}
-    if local_ray:
+    if local_ray and os.environ.get(AUTH_MODE) != "token":
         values[AUTH_MODE] = "token"
-    if given := os.environ.get(MLFLOW_TOKEN):
-        values[MLFLOW_TOKEN] = given.strip()  # of the end of a line, which no header may hold
-    changes = {name: value for name, value in values.items() if os.environ.get(name) != value}
     try:
-        with environment(changes):
+        with environment(values):
             yield
     finally:
         if local_ray and "tune_cl.ray.workarounds" in sys.modules:  # Ray knows ours; the user may start one now

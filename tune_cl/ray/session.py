@@ -8,41 +8,34 @@ import shutil
 import signal
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from contextlib import ExitStack, contextmanager, suppress
 from shlex import quote
 from typing import Any
 
-import psutil
 import ray
 import torch
 
-from trainables.core.errors import ConfigError, Problem, WorkFailed
+from trainables.core.errors import ConfigError, Problem
 from trainables.core.machine import usable_cpus
 from trainables.core.plugins import LOADED, Plugin
 from trainables.core.prose import phase, say
-from tune_cl.process import NOT_IN_TIME, load, only_errors_logged, stop_if_asked
+from tune_cl.process import only_errors_logged, stop_if_asked
 from tune_cl.ray.environment import WAITING, own_environment
 from tune_cl.ray.workarounds import (
     deferred_signals,
     fewer_processes,
-    no_garbage_collection,
     own_process_groups,
     reread_token,
-    restored_sigterm,
+    shut_down,
 )
 
-SLOW = "timed out during startup"  # in what Ray says where its start takes too long
+NOT_IN_TIME = "timed out during startup"  # in what Ray says where its start takes too long
 SYSTEM = {
     "enable_worker_prestart": False,  # Ray starts a Python process for each CPU beforehand, which no actor of ours gets
     "prestart_worker_first_driver": False,
     "worker_niceness": 0,  # beside other work on the machine, trials get their share
 }
-PREFIX = "tune_ray"  # not that of cluster.local.yaml's folder, whose processes are ended by its name
-ENDS = 60.0  # seconds in which Ray's processes end once their driver was killed
-LONGEST_PARENT = 14  # bytes: the path of a Unix socket has 107 at most, and Ray's below its folder takes the rest
 
 
 def this_machine() -> dict[str, int]:
@@ -52,30 +45,23 @@ def this_machine() -> dict[str, int]:
 
 
 @contextmanager
-def private_folder() -> Iterator[Path]:
+def private_folder() -> Iterator[str]:
     """A folder for a local Ray's files that only this user can enter: Ray makes its own folders writable for everybody.
-    It is removed at the end; so are those of searches that were killed."""
-    parent = Path(os.environ.get("RAY_TMPDIR") or tempfile.gettempdir())
-    if len(os.fsencode(parent)) > LONGEST_PARENT:
-        parent = Path("/tmp")
-    for left in parent.glob(f"{PREFIX}_*_*"):
-        owner, status = left.name.split("_")[2], left.lstat()
-        is_old = time.time() - status.st_mtime > ENDS  # before, processes of Ray's would make it again, open to all
-        if is_old and owner.isdecimal() and status.st_uid == os.getuid() and not psutil.pid_exists(int(owner)):
-            shutil.rmtree(left, ignore_errors=True)
-    folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}_{os.getpid()}_", dir=parent))
+    It is not in TMPDIR, which may be too long: the path of a Unix socket has 107 bytes at most."""
+    folder = tempfile.mkdtemp(prefix="tune_ray_", dir=os.environ.get("RAY_TMPDIR", "/tmp"))
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):  # as where Ctrl-C comes while rmtree closes a folder
+            shutil.rmtree(folder, ignore_errors=True)
 
 
-def local_options(folder: Path) -> dict[str, Any]:
+def local_options(folder: str) -> dict[str, Any]:
     """Options of `ray.init` for a local Ray that writes to the folder; a cluster has its own settings."""
     resources = this_machine()
     options: dict[str, Any] = {"address": "local", "include_dashboard": False}  # no address: any Ray of this machine
     options |= {"num_cpus": resources["CPU"], "num_gpus": resources["GPU"]}
-    return options | {"_temp_dir": str(folder), "_system_config": SYSTEM}
+    return options | {"_temp_dir": folder, "_system_config": SYSTEM}
 
 
 def runtime_env(local: bool) -> dict[str, Any]:
@@ -117,20 +103,11 @@ _open = False  # whether a session is open
 
 
 @contextmanager
-def _opened() -> Iterator[None]:
-    global _open
-    _open = True
-    try:
-        yield
-    finally:
-        _open = False
-
-
-@contextmanager
 def ray_session(address: str | None) -> Iterator[None]:
     """Connects to a cluster, which keeps running afterwards, or starts and ends a local Ray. One that the user has
     started in this process is used and left running. Within another session: that one. Its processes load the plug-ins
     of this one. Threads of ours start within it (tune_cl.ray.environment)."""
+    global _open
     stop_if_asked()
     if _open:
         yield
@@ -140,40 +117,36 @@ def ray_session(address: str | None) -> Iterator[None]:
         around.enter_context(only_errors_logged("ray", "ray.tune"))
         if ray.is_initialized():
             use_present_ray(address)
-            around.enter_context(_opened())
+        else:
+            _start(address, around)
+        _open = True
+        try:
             yield
-            return
-        options: dict[str, Any] = {"address": address}
+        finally:
+            _open = False
+
+
+def _start(address: str | None, around: ExitStack) -> None:
+    """Connects to the cluster or starts a Ray here, which ends with `around`; then raises the signals that came
+    meanwhile."""
+    options: dict[str, Any] = {"address": address}
+    with ExitStack() as starting:
         if not address:
             options = local_options(around.enter_context(private_folder()))
             reread_token()
-            around.enter_context(fewer_processes())
-        doing = "connecting to Ray" if address else "starting Ray"
-        with phase(doing), deferred_signals() as pending, own_process_groups():
-            _start(**options, runtime_env=runtime_env(local=not address) or None)
-        around.callback(_shutdown)
-        for number in pending:
-            signal.raise_signal(number)
-        around.enter_context(_opened())
-        yield
-
-
-def _shutdown() -> None:
-    with restored_sigterm(), no_garbage_collection():
-        ray.shutdown()
-
-
-def _start(**options: Any) -> None:
-    """Starts Ray, once more if that takes too long. Raises WorkFailed if it does again."""
-    for again in (True, False):
-        try:
-            ray.init(log_to_driver=False, logging_level=logging.ERROR, configure_logging=True, **options)
-            return
-        except Exception as error:
-            if SLOW not in str(error):
-                raise
-            busy = f"{NOT_IN_TIME} ({load()})"
-            if not again:
-                right = "start again when this machine is less busy, or use a cluster (--address)"
-                raise WorkFailed(f"{busy}, twice: {right}") from error
-            say(f"note: {busy}; it is tried once more")
+            starting.enter_context(fewer_processes())
+        starting.enter_context(phase("connecting to Ray" if address else "starting Ray"))
+        pending = starting.enter_context(deferred_signals())
+        starting.enter_context(own_process_groups())
+        env = runtime_env(local=not address) or None
+        for attempt in (1, 2):  # on a busy machine Ray may not start in its 30 seconds
+            try:
+                ray.init(log_to_driver=False, logging_level=logging.ERROR, runtime_env=env, **options)
+                break
+            except Exception as error:
+                if NOT_IN_TIME not in str(error) or attempt == 2:
+                    raise
+                say("note: Ray did not start in its time; it is tried once more")
+        around.callback(shut_down)
+    for number in pending:
+        signal.raise_signal(number)

@@ -25,10 +25,8 @@ from trainables.training.trainer import training_instances
 from tune_cl.experiment.experiment import Experiment, base_ranker
 from tune_cl.experiment.readers import distinct_rankers, file_readers, scorings_of, teachers_of
 from tune_cl.experiment.search_keys import Resources
-from tune_cl.history.events import Fingerprint
 from tune_cl.process import stop_if_asked
-from tune_cl.ray.concurrency import READ_SECONDS, Capacity
-from tune_cl.ray.nodes import alive_nodes
+from tune_cl.ray.concurrency import READ_SECONDS, Concurrency
 from tune_cl.ray.session import ray_session
 
 
@@ -44,10 +42,10 @@ def on_cluster(address: str, resources: Resources) -> Compute:
         with ray_session(address):
             task = ray.remote(num_cpus=resources.cpu, num_gpus=resources.gpu)(_task)
             started = task.remote(function, arguments, resources.threads, resources.gpu)
-            capacity = Capacity(resources, say)
+            look = Concurrency(resources, None, cluster=True, say=say)
             while not ray.wait([started], timeout=READ_SECONDS)[0]:
                 stop_if_asked()
-                capacity(alive_nodes())  # Ray itself waits without a word for a node that holds a task
+                look()  # Ray itself waits without a word for a node that holds a task
             try:
                 return ray.get(started)
             except RayError as error:
@@ -116,48 +114,30 @@ def _require_vectors(experiment: Experiment) -> None:
         raise ConfigError(problems)
 
 
-def fingerprint(experiment: Experiment, prepared: Mapping[str, PreparedData]) -> Fingerprint:
-    """What the journal records of a search's inputs, and `require_unchanged` compares."""
+def fingerprint(experiment: Experiment, prepared: Mapping[str, PreparedData]) -> dict[str, Any]:
+    """The name of the data that a search reads, and the digests by which a change is seen: of the data, of pre-training
+    data, of files of word vectors and of difficulty, and of encoders."""
     first, readers = next(iter(prepared.values())), file_readers(experiment)
-    found: Fingerprint = {"name": first.data.name, "digest": first.data.digest}
-    if first.pretrain_digest:
-        found["pretrain_digest"] = first.pretrain_digest
-    if files := files_of(readers):
-        found["files"] = files
-    if encoders := encoders_of(readers):
-        found["encoders"] = encoders
-    return found
+    found = {
+        "name": first.data.name,
+        "digest": first.data.digest,
+        "pretrain_digest": first.pretrain_digest,
+        "files": files_of(readers),
+        "encoders": encoders_of(readers),
+    }
+    return {key: value for key, value in found.items() if value or key in ("name", "digest")}
 
 
-def require_unchanged(experiment: Experiment, prepared: Mapping[str, PreparedData], recorded: Fingerprint) -> None:
-    """Raises DataError if the data, a file of word vectors or an encoder has changed since the search began.
-
-    `recorded`: its fingerprint then. What that lacks, or what cannot be told of an encoder any more, is no
-    difference."""
-    now = fingerprint(experiment, prepared)
-    changed = [
-        (
-            location,
-            "the data has changed since the search began",
-            "the data that the search began with, or a new search",
-        )
-        for key, location in (("digest", "data.source"), ("pretrain_digest", "training.pretrain_data"))
-        if now.get(key) != recorded.get(key)
-    ]
-    changed += [
-        (path, "is not the file that the search began with", "that one, or a new search")
-        for path in changed_files(now.get("files", {}), recorded.get("files", {}))
-    ]
+def require_unchanged(now: Mapping[str, Any], recorded: Mapping[str, Any]) -> None:
+    """Raises DataError if the data, a file or an encoder is not what it was when the search began. `now`, `recorded`:
+    fingerprints. What cannot be told of an encoder any more is no difference."""
+    places = {"digest": "data.source", "pretrain_digest": "training.pretrain_data"}
+    changed = [place for key, place in places.items() if now.get(key) != recorded.get(key)]
+    changed += changed_files(now.get("files", {}), recorded.get("files", {}))
     encoders = now.get("encoders", {})
-    changed += [
-        (model, "is not the encoder that the search began with", f"{_that(version)}, or a new search")
-        for model, version in recorded.get("encoders", {}).items()
-        if encoders.get(model, version) != version
-    ]
+    for model, version in recorded.get("encoders", {}).items():
+        if encoders.get(model, version) != version:
+            changed.append(model)
     if changed:
-        raise DataError([Problem(*one) for one in changed])
-
-
-def _that(version: str) -> str:
-    """An encoder's version for the user, whom a digest tells nothing."""
-    return f"{version} of it" if version.startswith("commit ") else "that one"
+        right = "what the search began with, or a new search"
+        raise DataError([Problem(place, "has changed since the search began", right) for place in changed])

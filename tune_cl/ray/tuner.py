@@ -1,11 +1,10 @@
 """Runs trials with Ray Tune: `run_trials` builds the Tuner. The search (`Trials`) says what is tried next and what goes
-on; here it stands behind Ray's Searcher, Stopper, TrialScheduler and Callback."""
+on; here it stands behind Ray's Searcher, Stopper and Callback."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import PurePosixPath
@@ -13,7 +12,6 @@ from typing import Any
 
 from ray import tune
 from ray.tune.logger import JsonLoggerCallback
-from ray.tune.schedulers import FIFOScheduler
 from ray.tune.search import Searcher
 
 from trainables.core.errors import WorkFailed, last_line
@@ -23,7 +21,7 @@ from trainables.training.conclusion import RUN
 from trainables.training.factory import AnyPrepared
 from tune_cl.experiment.search_keys import Resources
 from tune_cl.process import stop_if_asked
-from tune_cl.ray.workarounds import disable_running_means, failure_of, own_retries, shrink, withhold_aws_keys
+from tune_cl.ray.workarounds import failure_of, own_retries, withhold_aws_keys
 from tune_cl.search.trials import FINISHED, Plan, Trials
 
 CHECKPOINTS_PER_TRIAL = 2  # if the last one is damaged, the trial resumes from the one before it
@@ -38,7 +36,6 @@ class Session:
 
     names       our name of each of Ray's trials: one that goes on after a pause is a new trial to Ray
     saved       addresses of the checkpoints that are kept of each trial, oldest first, those of earlier sessions too
-    deletions   a thread that deletes checkpoints: Ray's loop would wait for the storage
     afterwards  work of the driver's own that waits until the first result is there
     reported    whether there was a result
     error       what the search ends with, at the end of Ray's step
@@ -47,7 +44,6 @@ class Session:
     trials: Trials
     concurrency: Callable[[], int]
     storage: str
-    deletions: Executor
     afterwards: Callable[[], None] | None = None
     names: dict[str, str] = field(default_factory=dict)
     saved: dict[str, list[str]] = field(default_factory=dict)
@@ -60,34 +56,31 @@ class Session:
         for name, addresses in self.trials.recorded().items():
             self.saved[name] = [one for one in addresses if PurePosixPath(one.partition("?")[0]).is_relative_to(root)]
 
-    def keep(self, name: str, address: str, begun_with: str | None) -> None:
-        """Adds a checkpoint of a trial, and deletes all but the last CHECKPOINTS_PER_TRIAL and the one that a process
-        begins with which takes the trial over."""
+    def keep(self, name: str, address: str, first: str | None) -> None:
+        """Adds a checkpoint of a trial, and deletes all but the last CHECKPOINTS_PER_TRIAL and the `first`, with which
+        a process begins that takes the trial over."""
         saved = [*self.saved.get(name, ()), address]
-        needed = {begun_with, *saved[-CHECKPOINTS_PER_TRIAL:]}
+        needed = {first, *saved[-CHECKPOINTS_PER_TRIAL:]}
         self.saved[name] = [one for one in saved if one in needed]
-        self.delete(one for one in saved if one not in needed)
+        delete(one for one in saved if one not in needed)
 
     def delete_unneeded(self) -> None:
         """Deletes the checkpoints of ended trials that nothing reads any more."""
         for name in self.trials.unneeded():
-            self.delete(self.saved.pop(name, ()))
+            delete(self.saved.pop(name, ()))
 
     def work_afterwards(self) -> None:
         work, self.afterwards = self.afterwards, None
         if work:
             work()
 
-    def delete(self, addresses: Iterable[str]) -> None:
-        for address in addresses:
-            self.deletions.submit(_delete, address)
 
-
-def _delete(address: str) -> None:
-    try:
-        remove(address)
-    except OSError as error:
-        log.warning("the old checkpoint %s could not be deleted: %s", address, error)
+def delete(addresses: Iterable[str]) -> None:
+    for address in addresses:
+        try:
+            remove(address)
+        except OSError as error:
+            log.warning("the old checkpoint %s could not be deleted: %s", address, error)
 
 
 class Part:
@@ -164,33 +157,15 @@ class Decisions(Part, tune.Stopper):
         return False
 
 
-class Order(Part, FIFOScheduler):
-    """Ray starts its pending trials itself, in their order. `alive`: trials that had not ended when the last one was
-    added."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.alive: list[Any] = []
-
-    def on_trial_add(self, tune_controller: Any, trial: Any) -> None:
-        super().on_trial_add(tune_controller, trial)
-        disable_running_means(trial)
-        trial.evaluated_params = {key: value for key, value in trial.config.items() if key != RUN}  # for loggers
-        for ended in [one for one in self.alive if one.is_finished()]:
-            shrink(ended, RUN)
-        if self.alive:  # all trials share one request for resources, for equal ones take 2 KiB each
-            trial.placement_group_factory = self.alive[0].placement_group_factory
-        self.alive = [trial, *(one for one in self.alive if not one.is_finished())]
-
-    def choose_trial_to_run(self, tune_controller: Any) -> None:
-        """Chooses none: FIFOScheduler would look through all trials twice at every event."""
-
-
 class Recorder(Part, tune.Callback):
     """Tells the search of checkpoints and ends, and deletes checkpoints that nothing reads any more."""
 
     def __init__(self, session: Session):
         self.session = session
+
+    def on_trial_start(self, iteration: int, trials: list, trial: Any, **info: Any) -> None:
+        """Loggers get the keys in force as hyperparameters, without the whole training as JSON."""
+        trial.evaluated_params = {key: value for key, value in trial.config.items() if key != RUN}
 
     @ends_search
     def on_checkpoint(self, iteration: int, trials: list, trial: Any, checkpoint: Any, **info: Any) -> None:
@@ -205,7 +180,7 @@ class Recorder(Part, tune.Callback):
 
     @ends_search
     def on_trial_recover(self, iteration: int, trials: list, trial: Any, **info: Any) -> None:
-        """Ray's call as it retries a trial that failed: none is where the machine failed, which was waited for."""
+        """Ray's call as it retries a trial that failed: none is where the machine failed."""
         _end_if_machine_failed(trial)
 
     @ends_search
@@ -254,27 +229,27 @@ def run_trials(
     """
     withhold_aws_keys()
     trainable = tune.with_parameters(RankerTrainable, prepared=dict(prepared))
-    with ThreadPoolExecutor(1, "deletions") as deletions, own_retries():
-        session = Session(trials, concurrency, storage, deletions, afterwards)
-        tune.Tuner(
-            tune.with_resources(trainable, {"cpu": resources.cpu, "gpu": resources.gpu}),
-            tune_config=tune.TuneConfig(
-                search_alg=Proposals(session),
-                scheduler=Order(),
-                num_samples=-1,
-                reuse_actors=True,
-                trial_dirname_creator=folder_name,
-            ),
-            run_config=tune.RunConfig(
-                name=name,
-                storage_path=storage,
-                stop=Decisions(session),
-                callbacks=[Recorder(session), JsonLoggerCallback(), *callbacks],
-                checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=True),  # and whenever a result says so
-                failure_config=tune.FailureConfig(max_failures=RETRIES),
-                progress_reporter=tune.CLIReporter(),  # in a notebook Ray would show an empty output
-                verbose=0,
-            ),
-        ).fit()
+    session = Session(trials, concurrency, storage, afterwards)
+    tuner = tune.Tuner(
+        tune.with_resources(trainable, {"cpu": resources.cpu, "gpu": resources.gpu}),
+        tune_config=tune.TuneConfig(
+            search_alg=Proposals(session),
+            num_samples=-1,
+            reuse_actors=True,
+            trial_dirname_creator=folder_name,
+        ),
+        run_config=tune.RunConfig(
+            name=name,
+            storage_path=storage,
+            stop=Decisions(session),
+            callbacks=[Recorder(session), JsonLoggerCallback(), *callbacks],
+            checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=True),  # and whenever a result says so
+            failure_config=tune.FailureConfig(max_failures=RETRIES),
+            progress_reporter=tune.CLIReporter(),  # in a notebook Ray would show an empty output
+            verbose=0,
+        ),
+    )
+    with own_retries():
+        tuner.fit()
         session.work_afterwards()
         session.delete_unneeded()

@@ -7,11 +7,12 @@ import gc
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from types import FrameType
 from typing import Any
 
+import ray
 from ray._private import services
 from ray._private import utils as ray_utils
 from ray._private.node import Node
@@ -22,7 +23,7 @@ from ray.tune.execution import class_cache
 from ray.tune.execution.tune_controller import TuneController
 from ray.tune.experiment import Trial
 
-from tune_cl.process import SIGNALS
+from tune_cl.process import SIGNALS, replaced
 
 # -- start and end of Ray ----------------------------------------------------------------------------------------
 
@@ -49,15 +50,13 @@ def deferred_signals() -> Iterator[list[int]]:
             handler(number, frame)
         pending.append(number)
 
-    set_by_ray = ray_utils.set_sigterm_handler
-    ray_utils.set_sigterm_handler = lambda handler: None
     try:
-        for number in handlers:
-            signal.signal(number, defer)
-        yield pending
-        signal.alarm(0)
+        with replaced(ray_utils, set_sigterm_handler=lambda handler: None):
+            for number in handlers:
+                signal.signal(number, defer)
+            yield pending
+            signal.alarm(0)
     finally:
-        ray_utils.set_sigterm_handler = set_by_ray
         for number, handler in handlers.items():
             signal.signal(number, handler or signal.SIG_DFL)  # None: the handler was not set from Python
 
@@ -73,69 +72,45 @@ def reread_token() -> None:
     AuthenticationTokenLoader.instance().reset_cache()
 
 
-@contextmanager
-def own_process_groups() -> Iterator[None]:
+def own_process_groups() -> AbstractContextManager[None]:
     """Around `ray.init`: gives each of Ray's processes a process group of its own.
 
     Defect: a signal to a whole job, such as Ctrl-C, also ends the raylet, and Ray may then end the driver with status 1
     before it has saved anything. If the driver is killed, Ray's processes still end with it (prctl).
     Test: test_stopped_and_killed_and_resumed_gives_the_numbers_of_an_unbroken_search.
     """
-    original = services.ConsolePopen
-    services.ConsolePopen = partial(original, process_group=0)
-    try:
-        yield
-    finally:
-        services.ConsolePopen = original
+    return replaced(services, ConsolePopen=partial(services.ConsolePopen, process_group=0))
 
 
-@contextmanager
-def fewer_processes() -> Iterator[None]:
+def fewer_processes() -> AbstractContextManager[None]:
     """Around `ray.init` of a local Ray: starts neither autoscaler nor web server nor what sends logs to a driver.
 
     Defect: they start even if there is nothing to scale, no page is wanted and no log is sent, take seconds of CPU and
     100 MB each, and read every log file for as long as Ray runs.
     Test: test_a_ray_of_this_machine_is_its_own_and_ends_with_the_session.
     """
-    original = {name: getattr(Node, name) for name in ("start_monitor", "start_api_server", "start_log_monitor")}
-    for name in original:
-        setattr(Node, name, lambda *_, **__: None)
-    try:
-        yield
-    finally:
-        for name, method in original.items():
-            setattr(Node, name, method)
+    names = ("start_monitor", "start_api_server", "start_log_monitor")
+    return replaced(Node, **dict.fromkeys(names, lambda *_, **__: None))
 
 
-@contextmanager
-def restored_sigterm() -> Iterator[None]:
-    """Around `ray.shutdown`: restores the handler of SIGTERM.
+def shut_down() -> None:
+    """Ends Ray, or leaves a cluster.
 
-    Defect: after `ray.shutdown`, SIGTERM ends the process at once.
-    Test: test_a_ray_of_this_machine_is_its_own_and_ends_with_the_session.
+    Defects: after `ray.shutdown`, SIGTERM ends the process at once. Tune leaves cycles that refer to Ray's objects; if
+    another thread, such as the one of tracking, frees one while Ray shuts down, the process ends with status 1 (Ray's
+    QuickExit).
+    Tests: test_a_ray_of_this_machine_is_its_own_and_ends_with_the_session,
+    test_garbage_that_another_thread_collects_does_not_end_the_process_while_ray_is_left.
     """
     handler = signal.getsignal(signal.SIGTERM)
-    try:
-        yield
-    finally:
-        if handler is not None and threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, handler)
-
-
-@contextmanager
-def no_garbage_collection() -> Iterator[None]:
-    """Around `ray.shutdown`: collects garbage before, and none meanwhile.
-
-    Defect: Tune leaves cycles that refer to Ray's objects. If another thread, such as the one of tracking, frees one
-    while Ray shuts down, the process ends with status 1 (Ray's QuickExit).
-    Test: test_garbage_that_another_thread_collects_does_not_end_the_process_while_ray_is_left.
-    """
     gc.collect()
     gc.disable()
     try:
-        yield
+        ray.shutdown()
     finally:
         gc.enable()
+        if handler is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)
 
 
 # -- trials ------------------------------------------------------------------------------------------------------
@@ -168,12 +143,11 @@ def own_retries() -> Iterator[None]:
         self._resetting_trials.discard(trial)
         original(self, trial, exception)
 
-    TuneController._process_trial_failure = process_failure
-    RayActorManager._actor_task_failed = actor_task_failed
-    try:
+    with (
+        replaced(TuneController, _process_trial_failure=process_failure),
+        replaced(RayActorManager, _actor_task_failed=actor_task_failed),
+    ):
         yield
-    finally:
-        TuneController._process_trial_failure, RayActorManager._actor_task_failed = original, task_failed
 
 
 def failure_of(trial: Any) -> Exception:
@@ -183,28 +157,6 @@ def failure_of(trial: Any) -> Exception:
     Test: test_a_full_disk_ends_the_search_and_no_trial.
     """
     return trial.temporary_state.failure
-
-
-def disable_running_means(trial: Any) -> None:
-    """Defect: Ray keeps means over the last 5 and 10 results of each of 20 metrics, which takes longer in the driver
-    than all else with a result.
-    Test: test_a_trial_keeps_no_means_of_its_last_results."""
-    trial.run_metadata._n_steps = ()
-
-
-def shrink(trial: Any, *keys: str) -> None:
-    """Drops what Ray stores of an ended trial beside its parameters and its last result: these keys of its
-    configuration, means of its metrics, and its checkpoints.
-
-    Defect: Ray keeps all that of every trial; thousands of trials fill the memory.
-    Test: test_a_trial_that_has_ended_keeps_its_parameters_and_its_last_result.
-    """
-    for key in keys:
-        trial.config.pop(key, None)
-    trial._Trial__unresolved_config, trial.evaluated_params = trial.config, {}
-    metadata = trial.run_metadata
-    metadata.metric_analysis, metadata.metric_n_steps = {}, {}
-    metadata.checkpoint_manager.best_checkpoint_results.clear()
 
 
 def withhold_aws_keys() -> None:

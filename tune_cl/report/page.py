@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup
 
 from trainables.core.errors import ConfigError, Problem
-from trainables.core.files import output_file, require_file, write_text
+from trainables.core.files import require_file, write_text
 from trainables.core.prose import say, visible
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder
@@ -172,6 +172,5 @@ def write_output(search_folder: SearchFolder, output: Path | None) -> Written:
     require_file("--output", output)
     contents = contents_of(search_folder)
     text = page(contents)
-    with output_file(output) as file:
-        write_text(file, text)
+    write_text(output, text)
     return Written(output=str(output), result=contents.result, verdict=contents.verdict)

@@ -13,7 +13,7 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from trainables.core.errors import ConfigError, Problem
-from trainables.core.files import read_text, require_folder, write_text
+from trainables.core.files import require_folder, write_text
 from trainables.core.prose import counted, visible
 from trainables.core.registry import REGISTRIES
 from trainables.evaluation.metrics import in_words
@@ -79,7 +79,7 @@ class _Cited:
     """The references that the text has cited so far."""
 
     def __init__(self) -> None:
-        self._entries = {match["source"]: match for match in ENTRY.finditer(read_text(REFERENCES))}
+        self._entries = {match["source"]: match for match in ENTRY.finditer(REFERENCES.read_text(encoding="utf-8"))}
         self._used: dict[str, str] = {}  # texts of entries, by key
 
     def __call__(self, sources: str | Iterable[str]) -> str:

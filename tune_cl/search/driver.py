@@ -10,18 +10,16 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from trainables.config.objective import AnyRun
 from trainables.core.errors import DamagedCheckpoint
-from trainables.core.storage import exists, retry_on_fault
+from trainables.core.storage import exists
 from trainables.evaluation.metrics import dev_key
 from tune_cl.experiment.arms import ARMS, CURRICULUM, PLAIN
 from tune_cl.experiment.experiment import Experiment
-from tune_cl.history.events import Event, ResultEvent
-from tune_cl.history.journal import Journal
+from tune_cl.history.journal import Event, Journal
 from tune_cl.history.search_folder import TRIALS
 from tune_cl.history.state import RAN_TO_THE_END, SearchState, TrialState, as_point, initial_state
 from tune_cl.schedulers import Decision
@@ -150,7 +148,7 @@ class SearchProgress:
             if trial in (pair.curriculum, pair.twin) and ended and (best := pair.twin.best(self.metric)):
                 self.samplers[CURRICULUM].compare(self.numbers[pair.curriculum.trial], best.dev)
 
-    def _ask_scheduler(self, trial: TrialState, event: ResultEvent) -> None:
+    def _ask_scheduler(self, trial: TrialState, event: Event) -> None:
         """Decides what a new result means for its trial."""
         at, value = event["iteration"], event["metrics"][dev_key(self.metric)]
         decision = self.schedulers[trial.arm].on_result(trial.trial, at, value)
@@ -275,7 +273,7 @@ class SearchDriver:
 
     def recorded(self) -> dict[str, list[str]]:
         """Addresses of the checkpoints of earlier sessions, by trial."""
-        return {trial.trial: trial.every_checkpoint for trial in self.state.by_number()}
+        return {trial.trial: trial.saved for trial in self.state.by_number()}
 
     def unneeded(self) -> list[str]:
         """Trials that have ended since the last call, or before, and of which none will be the search's best: its
@@ -339,7 +337,7 @@ class SearchDriver:
         """What `write` makes of the trial's newest sound checkpoint, else None; a note names each damaged one."""
         for checkpoint, _ in self.checkpoints(trial):
             try:
-                written = retry_on_fault(partial(write, checkpoint), self._files(trial.trial))
+                written = write(checkpoint)
                 return str(written) if written else None
             except DamagedCheckpoint as damage:
                 self.note(
@@ -363,7 +361,7 @@ class SearchDriver:
 
     def record(self, fields: Mapping[str, Any]) -> None:
         """Appends an event to the journal, of now if it has no `time`, and updates the state with it."""
-        event = cast(Event, {"time": time.time(), **fields})
+        event = {"time": time.time(), **fields}
         self.journal.append(event)
         self.progress.apply(event)
         self.watch(self.state)

@@ -14,12 +14,12 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 from trainables.core.prose import counted
 from tune_cl.experiment.arms import CURRICULUM, PLAIN, Arm
 from tune_cl.experiment.experiment import Experiment, TrialConfig, plain_point, training_of
 from tune_cl.experiment.search_keys import AUTO
-from tune_cl.history.events import ArmPlanned
 from tune_cl.history.state import RAN_TO_THE_END, SearchState, TrialState, as_point
 from tune_cl.results import Result
 from tune_cl.samplers import SEARCHERS, Sampler
@@ -80,7 +80,7 @@ def phases_of(experiment: Experiment) -> Phases:
     return Phases(plain=plain, curricula=curricula, second=second, third=third)
 
 
-def planned_arms(experiment: Experiment) -> dict[Arm, ArmPlanned]:
+def planned_arms(experiment: Experiment) -> dict[Arm, dict[str, Any]]:
     """What each arm gets in the first two phases, as the journal has it."""
     phases = phases_of(experiment)
     shared = [*experiment.arms.shared_space.parameters] if experiment.arms.tunes_plain else []

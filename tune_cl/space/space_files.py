@@ -13,7 +13,6 @@ import yaml
 
 from search_spaces import SPACES
 from trainables.core.errors import ConfigError, Problem, nearest
-from trainables.core.files import read_text
 
 TEXTS = ("name", "description", "source")  # keys whose values are words for people
 
@@ -110,7 +109,7 @@ def find_space(space: str) -> Path:
 def read_space(path: Path) -> Mapping[str, Any]:
     """The mapping in a search-space file; raises ConfigError naming file:line."""
     try:
-        text = read_text(path)
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(Problem(str(path), f"cannot be read ({error})", "a YAML file in UTF-8")) from None
     tree = parse_yaml(text, str(path))

@@ -1,4 +1,4 @@
-"""MLmodel beside a saved ranker, so that MLflow sees the folder as a model: loaded as pyfunc, registered from its page.
+"""MLmodel beside a saved ranker, so that MLflow sees the folder as a model, to load as pyfunc and to register.
 
 The folder itself is the model; nothing in it is copied. It is scored by `tune_cl.integrations.mlflow_model`, where
 tune_cl is installed.
@@ -7,10 +7,8 @@ tune_cl is installed.
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import yaml
 from mlflow.models import Model, ModelSignature
@@ -24,27 +22,17 @@ LOADER = "tune_cl.integrations.mlflow_model"
 SCORES_TEXTS = ("tune_cl.json", "text")  # one of them is in the folder of a ranker that reads texts
 PAIR = ("how do I sort a list", "sorted() returns a new list")
 OF_NOW = ("utc_time_created", "model_uuid")  # fields that differ each time
-HISTORY = "mlflow.log-model.history"  # the tag by which a run's page offers to register a folder
 
 
 def scores_texts(folder: Path) -> bool:
     return any((folder / name).exists() for name in SCORES_TEXTS)
 
 
-def describe_model(folder: Path, run_id: str, artifact_path: str) -> str:
-    """Writes MLmodel, an input example and requirements into a ranker's folder; returns the value of the tag HISTORY of
-    the run that the folder is sent to. Doing it again changes nothing; the files say nothing of the run, so that equal
-    rankers have equal folders."""
-    file = folder / MLMODEL
-    if not file.exists():
-        _write(folder)
-    fields: dict[str, Any] = Model.load(str(file)).to_dict()
-    made = datetime.fromtimestamp(file.stat().st_mtime, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
-    of_run = {"run_id": run_id, "model_uuid": run_id, "artifact_path": artifact_path, "utc_time_created": made}
-    return json.dumps([fields | of_run], default=str)
-
-
-def _write(folder: Path) -> None:
+def describe_model(folder: Path) -> None:
+    """Writes MLmodel, an input example and requirements into a ranker's folder, once. The files say nothing of a run,
+    so that equal rankers have equal folders."""
+    if (folder / MLMODEL).exists():
+        return
     columns = ("query", "document")
     example = {"columns": list(columns), "data": [list(PAIR)]}
     (folder / EXAMPLE).write_text(json.dumps(example), encoding="utf-8")

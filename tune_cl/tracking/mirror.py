@@ -1,98 +1,65 @@
 """Brings MLflow's runs to what a journal says.
 
-`Mirror.compare` reads which runs the store has; the events are then sent from the first one on, without those of runs
-that have their end. An event that is sent again changes nothing: its points have its time, and MLflow's stores keep one
-of identical points (the primary key of the table `metrics`). So after an error of any kind it simply compares again.
+The record beside the journal says how much of it has been sent. After a failure or a kill, what follows is sent again,
+which changes nothing: runs are looked up before any is made, points have the time of their event, and MLflow's stores
+keep one of identical points (the primary key of the table `metrics`).
 """
 
 from __future__ import annotations
 
 import logging
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
-from math import inf
 from typing import Any
 
-from mlflow.entities import Metric
+from mlflow.entities import Metric, Param, RunTag
+from mlflow.store.tracking import SEARCH_MAX_RESULTS_THRESHOLD
+from mlflow.tracking import MlflowClient
 
 from trainables.core.files import write_text
-from tune_cl.history.events import (
-    ArtifactEvent,
-    ConfirmationEvent,
-    DevReached,
-    EndEvent,
-    InterruptedEvent,
-    ResultEvent,
-    SearchEndEvent,
-    SearchEvent,
-    SessionEvent,
-    TextEvent,
-    TrialEvent,
-    VerdictEvent,
-)
-from tune_cl.history.journal import Journal, event_of, first_event
+from tune_cl.history.journal import Event, Journal, event_of, first_event
 from tune_cl.history.search_folder import resolve_recorded
-from tune_cl.history.tracking_uri import masked
+from tune_cl.history.tracking_uri import artifact_location, masked
 from tune_cl.tracking import layout
 from tune_cl.tracking.layout import PARENT, milliseconds
-from tune_cl.tracking.logged_model import HISTORY, describe_model, scores_texts
-from tune_cl.tracking.store import RunStore
+from tune_cl.tracking.logged_model import describe_model, scores_texts
+from tune_cl.tracking.record import Record, read_record
+from tune_cl.tracking.store import experiment_id, refusal
 
-CHUNK = 500  # the most events of a step
+CHUNK = 100  # the most events of a step
+BATCH = 100  # parameters or tags that MLflow takes in one request; of metrics it takes more
 BEST_CHECKPOINT = "best_checkpoint"  # the folder of the best ranker among the parent run's artifacts
-ENDED = ("FINISHED", "FAILED")  # statuses of a run that has all of its trial
-ARTIFACTS = "tune_cl.artifacts"  # the tag with how many of the journal's artifacts a run has
 log = logging.getLogger(__name__)
 
 
 class Mirror:
-    """Sends one journal, which must have its first event. Any error but a bug means: try again later.
+    """Sends one journal, which must have its first event, to the store of `client` at the address `uri`. Any error but
+    a bug means: try again later.
 
-    runs     run ids by key
-    ended    when a run's end was, in milliseconds, by key; of one that the user deleted, infinity
-    open     keys of trials that have begun and not ended
-    reached  last iteration, by key
-    points   of this step, by key
+    is_current  whether `runs` is all that MLflow has
+    offset      bytes of the journal that have been sent
+    runs        run ids by key
+    open        keys of runs that have not ended
+    points      of this step, by key
     """
 
-    def __init__(self, journal: Journal, store: RunStore):
-        self.journal, self.store = journal, store
+    def __init__(self, journal: Journal, uri: str, client: MlflowClient):
+        self.journal, self.uri, self.client = journal, uri, client
         self.folder = journal.path.parent
         self.search = first_event(journal.path)
         self.refused: set[str] = set()  # what MLflow refuses for good, each logged once
-        self.compared, self.offset, self.experiment = False, 0, ""
+        self.is_current, self.offset, self.experiment = False, 0, ""
         self.runs: dict[str, str] = {}
-
-    def compare(self) -> None:
-        """Reads what MLflow has of the search, and begins with the first event."""
-        self.offset = 0
-        self.runs, self.ended = {}, dict[str, float]()
-        self.artifacts, self.artifacts_there = Counter[str](), dict[str, float]()
-        self.open, self.reached = list[str](), dict[str, int]()
+        self.open: list[str] = []
         self.points: dict[str, list[Metric]] = {}
-        self.experiment = self.store.experiment(self.search["space"])
-        found = self.store.tagged(self.experiment, "tune_cl.search_id", layout.search_id(self.search))
-        for run in sorted(found, key=lambda run: len(run.data.metrics)):
-            key = run.data.tags["tune_cl.key"].partition("/")[2]
-            if run.info.lifecycle_stage == "deleted":
-                if key not in self.runs:
-                    self.ended[key] = self.artifacts_there[key] = inf
-                continue
-            if key in self.runs:  # the answer to a request was lost, and both were made
-                self.store.delete(self.runs[key])
-            self.runs[key] = run.info.run_id
-            self.ended[key] = run.info.end_time or 0 if run.info.status in ENDED else 0
-            self.artifacts_there[key] = int(run.data.tags.get(ARTIFACTS, 0))
-        self.compared = True
 
     def step(self) -> bool:
         """Sends the next events; returns whether there were any."""
-        if not self.compared:
-            self.compare()
+        if not self.is_current:
+            self.look_up()
         lines = list(islice(self.lines(), CHUNK))
-        self.compared = False  # until all has gone well
+        self.is_current = False  # until all has gone well: the answer to a request may be lost
         for line in lines:
             event = event_of(line)
             if event and (handler := HANDLERS.get(event["event"])):
@@ -101,8 +68,32 @@ class Mirror:
         for key in list(self.points):
             self.send_points(key)
         self.offset += sum(map(len, lines))
-        self.compared = True
+        self.is_current = True
+        if lines:
+            self.write_record()
         return bool(lines)
+
+    def look_up(self) -> None:
+        """Reads which runs MLflow has of the search. Without its parent run, all is sent from the first event on."""
+        artifacts = artifact_location(self.uri, self.folder.parent)
+        self.experiment = experiment_id(self.client, self.search["space"], artifacts)
+        where = f"tags.`tune_cl.search_id` = '{layout.search_id(self.search)}'"
+        found = self.client.search_runs([self.experiment], where, max_results=SEARCH_MAX_RESULTS_THRESHOLD)
+        self.runs, self.open, self.points = {}, [], {}
+        for run in found:
+            key = run.data.tags["tune_cl.key"].partition("/")[2]
+            if key in self.runs:  # the answer to a request was lost, and both were made
+                self.client.delete_run(run.info.run_id)
+                continue
+            self.runs[key] = run.info.run_id
+            if run.info.status in ("RUNNING", "KILLED"):
+                self.open.append(key)
+        record = read_record(self.folder, self.uri)
+        self.offset = record.sent if record and record.run_id == self.runs.get(PARENT) else 0
+
+    def write_record(self) -> None:
+        if run := self.runs.get(PARENT):
+            Record(tracking_uri=masked(self.uri), run_id=run, sent=self.offset).write(self.folder)
 
     def lines(self) -> Iterator[bytes]:
         """The journal's lines that have not been sent; a line behind its size may still be removed."""
@@ -119,123 +110,134 @@ class Mirror:
         try:
             yield
         except Exception as error:
-            refusal = self.store.refusal(error)
-            if refusal is None:
+            reason = refusal(error, self.uri)
+            if reason is None:
                 raise
             if what not in self.refused:
-                log.warning("MLflow refuses %s: %s", what, masked(refusal))
+                log.warning("MLflow refuses %s: %s", what, masked(reason))
             self.refused.add(what)
 
-    def lacks(self, key: str, when: float) -> bool:
-        """Whether an event of this time may be missing in the key's run: not if the run ended then or later."""
-        return milliseconds(when) > self.ended.get(key, 0)
+    # -- requests ------------------------------------------------------------------------------------------------
 
     def begin_run(self, key: str, name: str, tags: Mapping[str, str], start: float) -> str:
         """The id of the key's run, which is made if it is missing: the search's, or below it."""
         if key not in self.runs:
             parent = {"mlflow.parentRunId": self.runs[PARENT]} if PARENT in self.runs else {}
-            name, start = layout.cut(name, layout.NAME_LENGTH), milliseconds(start)
-            self.runs[key] = self.store.create(self.experiment, name, {**tags, **parent}, start)
+            name = layout.cut(name, layout.NAME_LENGTH)
+            run = self.client.create_run(self.experiment, milliseconds(start), {**tags, **parent}, name)
+            self.runs[key] = run.info.run_id
+            self.open.append(key)
         return self.runs[key]
 
-    def begin_search(self, event: SearchEvent) -> None:
-        path = self.folder / "search.yaml"
-        if not path.exists():
-            write_text(path, masked(event["yaml"]))
-        if self.lacks(PARENT, event["time"]):
-            run = self.begin_run(PARENT, event["name"], layout.search_tags(event), event["time"])
-            self.store.log_data(run, layout.data_set(event))
-            self.store.tag_experiment(self.experiment, *layout.view(event))
-        self.send_artifact(PARENT, str(path))
-
-    def set_status(self, event: SessionEvent | InterruptedEvent) -> None:
-        """Of the search and its open trials."""
-        status = "KILLED" if event["event"] == "interrupted" else "RUNNING"
-        if self.lacks(PARENT, event["time"]):
-            for key in (PARENT, *self.open):
-                if key in self.runs:
-                    self.store.set_status(self.runs[key], status)
-
-    def begin_trial(self, event: TrialEvent) -> None:
-        key = event["trial"]
-        if key not in self.open:
-            self.open.append(key)
-        if not self.lacks(key, event["time"]):
-            return
-        run = self.begin_run(key, layout.trial_name(event), layout.trial_tags(self.search, event), event["time"])
-        self.store.set_status(run, "RUNNING")  # if it goes on
-        self.store.log(run, params=layout.parameters(event["params"]))
-        curriculum = event.get("twin") if event["arm"] == "plain" else None
-        if curriculum in self.runs:
-            self.store.log(self.runs[curriculum], tags=layout.tags({"twin": key}))
-        self.store.log_data(run, layout.data_set(self.search))
-
-    def log_machine(self, event: TextEvent) -> None:
-        if self.lacks(event["trial"], event["time"]) and event["trial"] in self.runs:
-            self.store.log(self.runs[event["trial"]], tags=layout.tags({"machine": event["text"]}))
-
-    def log_result(self, event: ResultEvent) -> None:
-        """Of an iteration that is reported again after a kill, the first result counts."""
-        key, iteration = event["trial"], event["iteration"]
-        if iteration <= self.reached.get(key, 0):
-            return
-        self.reached[key] = iteration
-        if self.lacks(key, event["time"]):
-            self.points.setdefault(key, []).extend(points(event["metrics"], event["time"], iteration))
+    def send(
+        self,
+        run: str,
+        metrics: Iterable[Metric] = (),
+        params: Mapping[str, str] | None = None,
+        tags: Mapping[str, str] | None = None,
+    ) -> None:
+        """Metrics, parameters and tags, in as many requests as MLflow's limits ask for."""
+        points = list(metrics)
+        values = [Param(*pair) for pair in (params or {}).items()]
+        words = [RunTag(*pair) for pair in (tags or {}).items()]
+        while points or values or words:
+            self.client.log_batch(run, points[:BATCH], values[:BATCH], words[:BATCH], synchronous=True)
+            points, values, words = points[BATCH:], values[BATCH:], words[BATCH:]
 
     def send_points(self, key: str) -> None:
         if (metrics := self.points.pop(key, None)) and key in self.runs:
             with self.skip_refused(f"results of {key}"):
-                self.store.log(self.runs[key], metrics)
+                self.send(self.runs[key], metrics)
 
-    def end_trial(self, event: EndEvent) -> None:
-        key = event["trial"]
-        self.open = [one for one in self.open if one != key]
-        if path := event.get("artifacts"):
-            self.send_artifact(key, path)
-        if not self.lacks(key, event["time"]) or key not in self.runs:
-            return
-        self.send_points(key)
-        tags = layout.tags({"outcome": event["outcome"], "reason": event.get("reason")})
-        self.store.log(self.runs[key], self.best(event.get("best"), event["time"]), tags=tags)
-        self.finish(key, event["time"], layout.STATUS.get(event["outcome"], "FINISHED"))
+    def send_artifact(self, key: str, recorded: str, folder: str | None = None) -> None:
+        """Copies a file, or everything in a folder, to the key's run."""
+        path = resolve_recorded(recorded, self.folder)
+        if not path.exists():
+            log.warning("%s is not there any more, so MLflow lacks it", path)
+        elif key in self.runs:
+            if folder == BEST_CHECKPOINT and scores_texts(path):
+                describe_model(path)
+            copy = self.client.log_artifacts if path.is_dir() else self.client.log_artifact
+            with self.skip_refused(recorded):
+                copy(self.runs[key], str(path), folder)
 
     def finish(self, key: str, when: float, status: str = "FINISHED") -> None:
-        self.store.finish(self.runs[key], status, milliseconds(when))
+        self.client.set_terminated(self.runs[key], status, milliseconds(when))
+        self.open = [one for one in self.open if one != key]
 
-    def end_search(self, event: SearchEndEvent) -> None:
-        if path := event.get("checkpoint"):
-            self.send_artifact(PARENT, path, BEST_CHECKPOINT)
-        if not self.lacks(PARENT, event["time"]) or PARENT not in self.runs:
-            return
-        best = event["best"]
-        values = {"best_trial": best and best["trial_id"], "cost": event["cost"] | {"seconds": event["seconds"]}}
-        tags = layout.tags(values) | {"mlflow.note.content": layout.summary(self.search, event)}
-        self.store.log(self.runs[PARENT], self.best(best, event["time"]), tags=tags)
-        self.finish(PARENT, event["time"])
-
-    def best(self, best: DevReached | None, when: float) -> list[Metric]:
+    def best(self, best: Mapping[str, Any] | None, when: float) -> list[Metric]:
         """The single value by which whole runs are compared, if there is one."""
         if not best:
             return []
         return [Metric(layout.best_name(self.search), best["dev"], milliseconds(when), best["iteration"])]
 
-    def log_confirmation(self, event: ConfirmationEvent) -> None:
-        key = layout.confirmation_key(event)
-        if self.lacks(key, event["time"]):
-            start = event["time"] - event["metrics"].get("seconds", 0)
-            tags = layout.confirmation_tags(self.search, event)
-            run = self.begin_run(key, layout.confirmation_name(event), tags, start)
-            params = layout.parameters(event["params"])
-            self.store.log(run, points(event["metrics"], event["time"], 0), params=params)
+    # -- events --------------------------------------------------------------------------------------------------
+
+    def begin_search(self, event: Event) -> None:
+        path = self.folder / "search.yaml"
+        if not path.exists():
+            write_text(path, masked(event["yaml"]))
+        self.begin_run(PARENT, event["name"], layout.search_tags(event), event["time"])
+        self.send_artifact(PARENT, str(path))
+
+    def set_status(self, event: Event) -> None:
+        """Of the search and its open trials."""
+        status = "KILLED" if event["event"] == "interrupted" else "RUNNING"
+        for key in self.open:
+            self.client.update_run(self.runs[key], status)
+
+    def begin_trial(self, event: Event) -> None:
+        key = event["trial"]
+        name, tags = layout.trial_name(event), layout.trial_tags(self.search, event)
+        run = self.begin_run(key, name, tags, event["time"])
+        self.client.update_run(run, "RUNNING")  # if it goes on
+        self.send(run, params=layout.parameters(event["params"]))
+        curriculum = event.get("twin") if event["arm"] == "plain" else None
+        if curriculum in self.runs:
+            self.send(self.runs[curriculum], tags=layout.tags({"twin": key}))
+
+    def log_machine(self, event: Event) -> None:
+        if event["trial"] in self.runs:
+            self.send(self.runs[event["trial"]], tags=layout.tags({"machine": event["text"]}))
+
+    def log_result(self, event: Event) -> None:
+        found = points(event["metrics"], event["time"], event["iteration"])
+        self.points.setdefault(event["trial"], []).extend(found)
+
+    def end_trial(self, event: Event) -> None:
+        key = event["trial"]
+        if key not in self.runs:
+            return
         if path := event.get("artifacts"):
             self.send_artifact(key, path)
-        if self.lacks(key, event["time"]):
-            self.finish(key, event["time"])
+        self.send_points(key)
+        tags = layout.tags({"outcome": event["outcome"], "reason": event.get("reason")})
+        self.send(self.runs[key], self.best(event.get("best"), event["time"]), tags=tags)
+        self.finish(key, event["time"], "FAILED" if event["outcome"] == "failed" else "FINISHED")
 
-    def log_verdict(self, event: VerdictEvent) -> None:
-        """Tags and description of the parent run, and a run for each configuration with its mean, SD and number of
-        trainings."""
+    def end_search(self, event: Event) -> None:
+        if PARENT not in self.runs:
+            return
+        if path := event.get("checkpoint"):
+            self.send_artifact(PARENT, path, BEST_CHECKPOINT)
+        best = event["best"]
+        values = {"best_trial": best and best["trial_id"], "cost": event["cost"] | {"seconds": event["seconds"]}}
+        tags = layout.tags(values) | {"mlflow.note.content": layout.summary(self.search, event)}
+        self.send(self.runs[PARENT], self.best(best, event["time"]), tags=tags)
+        self.finish(PARENT, event["time"])
+
+    def log_confirmation(self, event: Event) -> None:
+        key = layout.confirmation_key(event)
+        start = event["time"] - event["metrics"].get("seconds", 0)
+        name, tags = layout.confirmation_name(event), layout.confirmation_tags(self.search, event)
+        run = self.begin_run(key, name, tags, start)
+        self.send(run, points(event["metrics"], event["time"], 0), params=layout.parameters(event["params"]))
+        if path := event.get("artifacts"):
+            self.send_artifact(key, path)
+        self.finish(key, event["time"])
+
+    def log_verdict(self, event: Event) -> None:
+        """Tags and description of the parent run."""
         values = {key: event[key] for key in ("verdict", "difference", "p", "opponent")}
         values["verdict_split"] = event["split"]
         if event["ci95"]:
@@ -243,33 +245,10 @@ class Mirror:
             values["ci95"] = f"{low:+.4f} to {high:+.4f}"
         if PARENT in self.runs:
             tags = layout.tags(values) | {"mlflow.note.content": event["description"]}
-            self.store.log(self.runs[PARENT], tags=tags)
-        for row in event["configurations"]:
-            key, name, tags = layout.compared_run(self.search, event["split"], row)
-            if self.lacks(key, event["time"]):
-                run = self.begin_run(key, name, tags, event["time"])
-                metrics = layout.summary_of(row["values"], event["split"], self.search["metric"])
-                last = points(metrics, event["time"], len(row["values"]))
-                self.store.log(run, last, params=layout.parameters(row["params"]))
-                self.finish(key, event["time"])
+            self.send(self.runs[PARENT], tags=tags)
 
-    def log_file(self, event: ArtifactEvent) -> None:
+    def log_file(self, event: Event) -> None:
         self.send_artifact(PARENT, event["path"], event.get("folder"))
-
-    def send_artifact(self, key: str, recorded: str, folder: str | None = None) -> None:
-        """Copies a file or folder to the key's run, unless that has it. Its tag counts those that it has."""
-        self.artifacts[key] += 1
-        if key not in self.runs or self.artifacts[key] <= self.artifacts_there.get(key, 0):
-            return
-        path, run = resolve_recorded(recorded, self.folder), self.runs[key]
-        if not path.exists():
-            log.warning("%s is not there any more, so MLflow lacks it", path)
-            return
-        with self.skip_refused(recorded):
-            if folder == BEST_CHECKPOINT and scores_texts(path):
-                self.store.log(run, tags={HISTORY: describe_model(path, run, folder)})
-            self.store.log_artifact(run, path, folder)
-        self.store.log(run, tags={ARTIFACTS: str(self.artifacts[key])})
 
 
 def points(metrics: Mapping[str, float], when: float, step: int) -> list[Metric]:
@@ -277,7 +256,7 @@ def points(metrics: Mapping[str, float], when: float, step: int) -> list[Metric]
     return [Metric(layout.metric_name(name), value, milliseconds(when), step) for name, value in metrics.items()]
 
 
-HANDLERS: dict[str, Callable[[Mirror, Any], None]] = {
+HANDLERS: dict[str, Callable[[Mirror, Event], None]] = {
     "search": Mirror.begin_search,
     "session": Mirror.set_status,
     "interrupted": Mirror.set_status,

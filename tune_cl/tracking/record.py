@@ -13,12 +13,11 @@ RECORD = "mlflow.json"
 
 
 class Record(BaseModel):
-    """The run of a search and its experiment. `sent`: so many bytes of the journal, with all their artifacts."""
+    """The parent run of a search. `sent`: so many bytes of the journal, with all their artifacts."""
 
     model_config = ConfigDict(frozen=True)
 
     tracking_uri: str
-    experiment_id: str
     run_id: str
     sent: int = 0
 

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 from trainables.core.prose import say
 from tune_cl.history.journal import Journal
-from tune_cl.history.tracking_uri import artifact_location, masked
+from tune_cl.history.tracking_uri import masked
 from tune_cl.tracking.layout import PARENT
-from tune_cl.tracking.record import Record
 
 if TYPE_CHECKING:
     from tune_cl.tracking.mirror import Mirror
@@ -35,19 +34,20 @@ class MlflowWriter(threading.Thread):
         self.journal, self.uri, self.poll = journal, uri, poll
         self.trouble: str | None = None
         """Why sending fails at present, with secrets hidden."""
-        self.run_id: str | None = None
-        """The parent run's id, once known."""
         self._mirror: Mirror | None = None
         self._closing = threading.Event()
         self._deadline = float("inf")
         self._failures = 0
 
+    @property
+    def run_id(self) -> str | None:
+        """The parent run's id, once known."""
+        return self._mirror.runs.get(PARENT) if self._mirror else None
+
     def run(self) -> None:
         while not (self._closing.is_set() and (self.all_sent() or time.monotonic() > self._deadline)):
             if not self.attempt():
                 self.wait()
-        if self._mirror and self.all_sent():
-            self._write_record(self._mirror, self._mirror.offset)
 
     def close(self, timeout: float = 30.0) -> int:
         """Sends the rest, for at most `timeout` seconds; returns how many events remain unsent. The next writer on this
@@ -57,29 +57,19 @@ class MlflowWriter(threading.Thread):
         if self.ident is None:
             self.start()
         self.join(timeout)
-        return 0 if self.all_sent() else max(1, self.pending())
-
-    def pending(self) -> int:
-        """Number of events not sent yet; 0 if somebody removed the journal."""
-        if not self.journal.path.exists():
+        if self.all_sent():
             return 0
-        return sum(1 for _ in (self._mirror.lines() if self._mirror else self.journal.events()))
+        unsent = self._mirror.lines() if self._mirror else self.journal.events()
+        return max(1, sum(1 for _ in unsent))
 
     def all_sent(self) -> bool:
-        """Whether nothing is left, also where somebody removed the journal."""
-        if self._failures or not self.journal.path.exists():
-            return not self._failures
-        return self.journal.size == (self._mirror.offset if self._mirror else 0)
+        sent = self._mirror.offset if self._mirror else 0
+        return not self._failures and self.journal.size == sent
 
     def attempt(self) -> bool:
         """One step; returns whether another should follow at once. An outage is logged once, not at each attempt."""
         try:
-            if not self.journal.size:
-                return False
-            mirror = self.mirror()
-            moved = mirror.step()
-            if self.run_id is None:
-                self._write_record(mirror, 0)
+            moved = bool(self.journal.size) and self.mirror().step()
         except Exception as error:  # noqa: BLE001 - no error of tracking stops the search; the next attempt repairs it
             self._failures += 1
             reason = getattr(error.__cause__, "orig", None) or error  # SQLAlchemy puts advice before a database's words
@@ -92,22 +82,12 @@ class MlflowWriter(threading.Thread):
             self._failures, self.trouble = 0, None
         return moved
 
-    def _write_record(self, mirror: Mirror, sent: int) -> None:
-        """Writes which run the search has, and how much of the journal."""
-        self.run_id = mirror.runs.get(PARENT)
-        if self.run_id:
-            record = Record(
-                tracking_uri=masked(self.uri), experiment_id=mirror.experiment, run_id=self.run_id, sent=sent
-            )
-            record.write(mirror.folder)
-
     def mirror(self) -> Mirror:
         if self._mirror is None:
             from tune_cl.tracking.mirror import Mirror
-            from tune_cl.tracking.store import RunStore
+            from tune_cl.tracking.store import connect
 
-            store = RunStore(self.uri, artifact_location(self.uri, self.journal.path.parent.parent))
-            self._mirror = Mirror(self.journal, store)
+            self._mirror = Mirror(self.journal, self.uri, connect(self.uri))
         return self._mirror
 
     def wait(self) -> None:

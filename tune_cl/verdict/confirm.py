@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from trainables.core.errors import ConfigError, Problem, WorkFailed
 from trainables.core.prose import counted, say
 from trainables.evaluation.collapses import collapsed, untaught
 from tune_cl.experiment.arms import ARMS, CURRICULUM, PLAIN
-from tune_cl.history.events import VerdictEvent
+from tune_cl.history.journal import Event
 from tune_cl.history.search_folder import TRIALS, SearchFolder
 from tune_cl.history.state import SearchState
 from tune_cl.history.tracking_uri import masked
@@ -321,15 +321,10 @@ def look_of(state: SearchState, split: str, curricula: Sequence[str], seeds: int
     return Look(number=number, level=level_of(number))
 
 
-def event_of(verdict: Verdict) -> VerdictEvent:
+def event_of(verdict: Verdict) -> Event:
     """The verdict as the journal has it, for further looks and for MLflow."""
     first = verdict.opponents[0]
-    roles = {verdict.curriculum.label: ["curriculum"]} | {one.label: [*one.roles] for one in verdict.opponents}
-    rows = [
-        {"label": one.label, "trial": one.trial_id, "params": one.params, "values": list(one.values)}
-        for one in (verdict.curriculum, *verdict.opponents)
-    ]
-    event = {
+    return {
         "event": "verdict",
         "time": time.time(),
         "split": verdict.split,
@@ -341,6 +336,4 @@ def event_of(verdict: Verdict) -> VerdictEvent:
         "p": first.p,
         "opponent": first.label,
         "description": str(verdict),
-        "configurations": [row | {"roles": roles[row["label"]]} for row in rows],
     }
-    return cast(VerdictEvent, event)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from trainables.core.errors import DataError, Problem
-from trainables.core.files import read_text, write_text
+from trainables.core.files import write_text
 from tune_cl.results import CONFIRMATION, Effects, Result, Verdict
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def _read(paths: list[Path], kind: type[Kind], command: str) -> Kind | None:
     for path in paths:
         if path.exists():
             try:
-                return kind.model_validate_json(read_text(path))
+                return kind.model_validate_json(path.read_text(encoding="utf-8"))
             except ValueError as wrong:
                 right = f"the file as tune-cl {command} wrote it; tune-cl {command} writes it again"
                 raise DataError(Problem(str(path), str(wrong).split("\n")[0], right)) from wrong

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from trainables.training.conclusion import RESULT, Conclusion
 from tune_cl.experiment.arms import CURRICULUM
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.search_keys import Resources
-from tune_cl.history.events import TrainingCheckpointEvent
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import SearchState, TrialState
@@ -213,7 +212,7 @@ class Trainings:
 
     def checkpoint(self, trial: str, iteration: int, path: str) -> None:
         saved = {"training": trial, "iteration": iteration, "path": path}
-        self.journal.append(cast(TrainingCheckpointEvent, {"event": CHECKPOINT, **saved, "time": time.time()}))
+        self.journal.append({"event": CHECKPOINT, **saved, "time": time.time()})
 
     def ended(self, trial: str) -> None:
         self._end(trial, self.reasons.pop(trial, None))

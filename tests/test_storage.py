@@ -1,50 +1,25 @@
-"""Storage that is away for a while, as a trial and as the driver meet it."""
+"""Faults of the storage, which are told from all else, and checkpoints at an address."""
 
 from __future__ import annotations
 
 import errno
-import os
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 from ray.exceptions import ActorDiedError, ObjectStoreFullError, RayTaskError
 from safetensors import SafetensorError
 
-from tests.support.faults import failing
 from trainables.core import storage
 from trainables.core.errors import WorkFailed
-from trainables.core.storage import fault_of, fetched, retry_on_fault
-from trainables.ranker_trainable import ClusterTrainable
+from trainables.core.storage import fault_of, fetched
 from trainables.training.objective import FunctionFailed
-
-
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage, "RETRY_SECONDS", 0.0)
-
 
 AWAY = [
     OSError("AWS Error NETWORK_CONNECTION"),
     OSError(errno.ESTALE, "stale file handle"),
     OSError(errno.ENOSPC, "no space"),
 ]
-
-
-@pytest.mark.parametrize("error", AWAY, ids=["s3", "nfs", "full"])
-def test_storage_that_comes_back_is_waited_for(error: OSError, caplog: pytest.LogCaptureFixture) -> None:
-    call, calls = failing(3, error, lambda: "there")
-    assert retry_on_fault(call) == "there" and len(calls) == 4
-    assert caplog.text.count("cannot be used, trying again for 120 s") == 1
-
-
-@pytest.mark.parametrize("number", [errno.ENOENT, errno.EACCES, errno.EMFILE])
-def test_what_waiting_does_not_mend_is_raised_at_once(number: int) -> None:
-    call, calls = failing(1, OSError(number, os.strerror(number)), lambda: None)
-    with pytest.raises(OSError, match=os.strerror(number)):
-        retry_on_fault(call)
-    assert len(calls) == 1
 
 
 def behind(error: Exception, cause: Exception) -> Exception:
@@ -74,30 +49,6 @@ OF_WORK = [
 def test_faults_of_the_machine_are_told_from_all_else() -> None:
     assert [error for error in OF_MACHINE if fault_of(error) is None] == []
     assert [error for error in OF_WORK if fault_of(error) is not None] == []
-
-
-class Saver(ClusterTrainable):
-    """Trains nothing; its storage is away for two attempts."""
-
-    def setup(self, config: dict[str, Any]) -> None:
-        self.kept, self.calls = failing(2, AWAY[0], super()._report_class_trainable_checkpoint)
-
-    def step(self) -> dict[str, Any]:
-        return {"iteration": 1}
-
-    def save_checkpoint(self, checkpoint_dir: str) -> None:
-        Path(checkpoint_dir, "done").write_text("1")
-
-    def _report_class_trainable_checkpoint(self, *arguments: Any, **options: Any) -> Any:
-        return self.kept(*arguments, **options)
-
-
-def test_a_trial_saves_when_its_storage_is_back(tmp_path: Path) -> None:
-    trial = Saver({})
-    trial.train()
-    saved = trial.save(str(tmp_path))
-    assert len(trial.calls) == 3
-    assert (Path(saved.checkpoint.path) / "done").read_text() == "1"
 
 
 def test_checkpoints_at_an_address_are_those_that_ray_names(tmp_path: Path) -> None:
