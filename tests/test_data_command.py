@@ -74,34 +74,6 @@ def test_shared_texts_differ_in_case_and_space_alone(console: Console) -> None:
     assert in_common(files, console) == {"train dev": (2, 3, 3), "train test": (0, 3, 3), "dev test": (0, 3, 3)}
 
 
-# -- in words ------------------------------------------------------------------------------------------------------
-
-
-def shown(files: dict[str, str], console: Console) -> list[str]:
-    write(files)
-    return console.call("data mine").out.splitlines()
-
-
-def cells(files: dict[str, str], console: Console) -> dict[str, list[str]]:
-    """The tables' rows, by their first cell."""
-    rows = [re.split(r"\s{2,}", line.strip()) for line in shown(files, console)]
-    return {first: rest for first, *rest in rows if rest}
-
-
-def test_a_row_holds_what_its_name_says(console: Console) -> None:
-    in_dev = {
-        "queries": "2", "candidates": "5", "candidates a query": "2.5", "judged candidates": "80.0%",
-        "relevant a query": "1.50", "queries without relevant": "1", "relevant, not candidates": "1",
-    }  # fmt: skip
-    rows = cells(graded_files(), console)
-    assert {name: rows[name][1] for name in in_dev} == in_dev
-    assert cells(FORMS["wikiqa"], console)["train and dev"] == ["2", "0", "3"]
-    pairs = cells(FORMS["sick"], console)
-    assert (pairs["split"], pairs["dev"]) == (["pairs", "contradiction", "entailment", "neutral"], ["3", "1", "1", "1"])
-    alone = {name: text for name, text in graded_files().items() if ".dev." not in name and ".test." not in name}
-    assert "shared by" not in cells(alone, console)
-
-
 # -- doubts ---------------------------------------------------------------------------------------------------------
 
 

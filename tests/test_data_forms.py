@@ -43,7 +43,7 @@ MEANING = {
     "triples as CSV": ("pairs", "2 2 2", 4, TRIPLES),
     "triples as TSV": ("pairs", "2 2 2", 4, TRIPLES),
     "triples as Parquet": ("pairs", "2 2 2", 4, TRIPLES),
-    "datasets": ("datasets", "2 2 2", 4, TRIPLES),
+    "datasets": ("pairs", "2 2 2", 4, TRIPLES),
     "labelled pairs": ("pairs", "2 2 2", 4, TRIPLES),
     "labelled pairs as TSV": ("pairs", "2 2 2", 4, TRIPLES),
     "wikiqa": ("wikiqa", "2 2 2", 9, "trainQ1 trainS1:1 trainS2:0 | trainQ2 trainS2:1 trainS3:0"),
@@ -135,7 +135,6 @@ class TestEveryForm:
                 (name, raw[:first] + b"one\n" + raw[first:]): f"{name}:{line}: ",
                 (name, b"<html><body>\n" + raw): f"{name}:1: ",
                 (f"{name}.gz", packed[: len(packed) // 2]): f"{name}.gz:",
-                (f"{name}.gz", b"plain"): f"{name}.gz: not a gzip file",
             }
             for number, ((file, content), wrong) in enumerate(cases.items()):
                 folder = write_folder(tmp_path / f"{name.replace('/', '-')}-{number}", FORMS[form])
@@ -154,8 +153,8 @@ NOTES = [
     ("wikiqa", "train: 1 question", "right"),
     ("squad", "train: 1 answer", "offset"),
     ("squad", "train: 1 question", "answer"),
-    ("snli", "dev: 1 pair", "gold"),
-    ("quora as published", "1 pair", "empty"),
+    ("snli", "1 pair", "gold"),
+    ("quora as published", "1 pair", "sentence"),
     ("triples", "train:", "negative_1 to negative_2"),
     ("trec", "candidates of train, dev, test:", "run"),
     ("trec without runs", "candidates of train, dev, test:", "judged"),
@@ -172,7 +171,6 @@ REPEATED: dict[str, dict[str, list[int]]] = {
     "trec": {"collection.tsv": [2, 2], "queries.dev.tsv": [1, 1], "qrels.dev.txt": [1], "run.dev.txt": [1, 1]},
     "beir": {"corpus.jsonl": [2], "queries.jsonl": [2], "qrels/dev.tsv": [2]},
     "wikiqa": {"WikiQA-dev.tsv": [3]},
-    "triples": {"train.jsonl": [2, 1]},
     "quora as published": {"quora_duplicate_questions.tsv": [2]},
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.builders import tiny_data
+from tests.support.console import Console
 from tests.support.letor_data import letor_data
 from tests.support.pair_data import pair_folder
 from tests.support.trec_folder import write_trec_folder
@@ -20,7 +20,6 @@ from trainables.data import load_data
 from trainables.data.columns import Split
 from trainables.data.labels import bm25_scores, with_training_labels
 from trainables.data.settings import DataConfig
-from tune_cl.cli import main
 
 DATA = tiny_data(queries={"train": 30, "dev": 6, "test": 6}, candidates=6, turns=1)
 KINDS = st.sampled_from(["swap", "random", "hard"])
@@ -149,17 +148,8 @@ def test_features_take_swapped_labels_alone(tmp_path: Path) -> None:
         load_data(DataConfig.model_validate({"source": str(pair_folder(tmp_path)), "label_noise": {"share": 0.3}}))
 
 
-def test_the_commands_train_on_noisy_labels_and_say_so(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    folder = write_trec_folder(DATA, tmp_path / "data")
-    noise = ["--set", "data.label_noise.share=0.5", "--json"]
-    documents = []
-    for options in (noise, ["--json"]):
-        assert main(["data", str(folder), *options]) == 0
-        documents.append(json.loads(capfd.readouterr().out))
-    assert documents[0]["digest"] != documents[1]["digest"]
-    assert any(note.startswith("label noise: ") for note in documents[0]["notes"])
-    small = ["--set", "training.max_iterations=1", "--set", "training.batches_per_iteration=2", "--json"]
-    sizes = ["--ranker", "knrm", "--set", "ranker.vector_size=8", "--output", str(tmp_path / "out")]
-    assert main(["train", "--data", str(folder), *sizes, *small, *noise]) == 0
-    out, err = capfd.readouterr()
-    assert "label noise: " in err and json.loads(out)["dev"]
+def test_the_data_command_says_what_was_exchanged(console: Console) -> None:
+    folder = write_trec_folder(DATA, Path("data"))
+    clean, noisy = (console.document(f"data {folder}{more}") for more in ("", " --set data.label_noise.share=0.5"))
+    assert clean["digest"] != noisy["digest"]
+    assert any(note.startswith("label noise: ") for note in noisy["notes"])

@@ -70,9 +70,9 @@ def _read(path: Path) -> pd.Series:
     frame = reading.numbers(without_header(frame, "value"), "value")
     document = frame["document"].map(one_line)
     frame = frame.assign(name=frame["query"].map(one_line) + "\t" + document)[document != ""]
-    frame = reading.one_value(frame, [frame["name"].factorize()[0]], "value", "value of '{query}' and '{document}'")
+    frame = reading.once(frame, ["name"], "value", "value of '{query}' and '{document}'", noted=False)
     reading.finish()
-    return frame.drop_duplicates("name").set_index("name")["value"]
+    return frame.set_index("name")["value"]
 
 
 def _names(rows: np.ndarray, name_of: Callable[[int], str]) -> np.ndarray:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +17,7 @@ from trainables.core.registry import Entry, Registry
 from trainables.data.columns import RankingData, Task
 from trainables.data.combine import with_splits, with_training_share
 from trainables.data.data_cache import cached_data
-from trainables.data.files import ARCHIVES, TABLES, ending_of, not_read
+from trainables.data.files import ARCHIVES, TABLES, ending_of, not_read, unreadable
 from trainables.data.forms import HUB, IR_DATASETS, READERS, Form, reader_for
 from trainables.data.labels import with_training_labels
 from trainables.data.settings import DataConfig
@@ -27,28 +25,28 @@ from trainables.data.settings import DataConfig
 if TYPE_CHECKING:
     from trainables.data.tables import Reading, Tables
 
-_FORMAT = 7  # raise it when a form or the store would give other columns for the same files
+_FORMAT = 8  # raise it when a form or the store would give other columns for the same files
 DOCSTRINGS = "docstrings"
-ELSEWHERE = {
-    DOCSTRINGS: (
+DATA_FORMS: Registry[str] = Registry(
+    "data.source",
+    Entry(
+        DOCSTRINGS,
         DOCSTRINGS,
         "built in: the next part of a documentation string of the installed packages",
         "in the form of Penha & Hauff 2020",
     ),
-    "ir_datasets": (
+    Entry(
+        "ir_datasets",
         f"{IR_DATASETS}NAME",
         "a dataset of the ir_datasets library; parts by ir_datasets:NAME?train=PART&dev=PART&test=PART",
         "MacAvaney et al. 2021",
     ),
-    "hf": (
+    Entry(
+        "hf",
         f"{HUB}NAME",
         "a dataset of the Hugging Face hub with columns of pairs, through the datasets library",
         "Lhoest et al. 2021",
     ),
-}  # data that is not a folder: by the name of its form, how it is named, what it is, its source
-DATA_FORMS: Registry[str] = Registry(
-    "data.source",
-    *(Entry(name, *rest) for name, rest in ELSEWHERE.items()),
     *(Entry(form.name, "PATH", form.summary, form.source) for form in READERS.entries.values()),
 )
 
@@ -69,7 +67,9 @@ def _load(config: DataConfig) -> RankingData:
     source = config.source
     match _elsewhere(source):
         case "docstrings":
-            return import_module("trainables.data.docstrings").load_docstrings(config)
+            from trainables.data.docstrings import load_docstrings
+
+            return load_docstrings(config)
         case "ir_datasets":
             return _load_ir_datasets(source, config)
         case "hf":
@@ -81,7 +81,7 @@ def _load(config: DataConfig) -> RankingData:
 
 
 def _elsewhere(source: str) -> str | None:
-    """The name in ELSEWHERE of data that is not a folder; None for a folder."""
+    """The name in DATA_FORMS of data that is not a folder; None for a folder."""
     prefixes = {IR_DATASETS: "ir_datasets", HUB: "hf"}
     named = next((name for prefix, name in prefixes.items() if source.startswith(prefix)), None)
     return DOCSTRINGS if source == DOCSTRINGS else named
@@ -136,8 +136,6 @@ def recognised(source: str) -> tuple[str, str, list[str]]:
 
 
 def _load_folder(folder: Path, config: DataConfig) -> RankingData:
-    if os.access(folder, os.R_OK):  # otherwise forms can still find their files by name
-        _require_intact_links(folder)
     name = reader_for(folder)
     form = READERS[name]
     files = form.files_of(folder)
@@ -145,8 +143,7 @@ def _load_folder(folder: Path, config: DataConfig) -> RankingData:
     try:
         digest = digest_of(_FORMAT, name, source_of(READERS.entries[name]), contents, _of_candidates(config))
     except OSError as error:
-        wrong = f"cannot be read ({error.strerror})"
-        raise DataError(Problem(str(error.filename), wrong, "give a readable file")) from None
+        raise DataError(unreadable(Path(error.filename), error)) from None
     data = _cached(folder.name, digest, config, lambda reading: form.read(folder, reading))
     passed_over = not_read(folder, files) if folder.is_dir() else []
     notes = (f"not read, though named like data: {', '.join(passed_over)}",) if passed_over else ()
@@ -181,15 +178,3 @@ def _cached(name: str, digest: str, config: DataConfig, read: Callable[[Reading]
 
     key = digest_of(digest, "strict") if config.strict else digest  # the same content, if it is not refused
     return cached_data(key, digest, build)
-
-
-def _require_intact_links(folder: Path) -> None:
-    """Raises DataError for broken links: to a form, such a file would look as if it had not been given."""
-    links = [path for path in sorted(folder.glob("*")) if path.is_symlink() and not path.exists()]
-    problems = [
-        Problem(str(path), f"is a link to {path.readlink()}, which cannot be followed", "a link to a file, or none")
-        for path in links
-        if not path.name.startswith(".")  # not editors' locks
-    ]
-    if problems:
-        raise DataError(problems)

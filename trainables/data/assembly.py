@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 
 from trainables.core.errors import DataError, Problem
 from trainables.core.prose import counted
@@ -24,21 +23,6 @@ from trainables.data.words import Cut, cut_of, index_words, look_up, normalised
 MISSING = -1  # row of a document outside the collection
 NEARLY_ALL = 0.9  # of the queries: so many have a judged non-relevant document where candidates come from the qrels
 RELATED = re.compile(r"(Q\d+)_R\d+")  # SemEval's CQA: a question's number, and that of a thread found for it
-
-
-@dataclass(frozen=True)
-class Documents:
-    """The collection, on disk. `places`: file and line of each document."""
-
-    ids: TextColumn
-    texts: TextColumn
-    places: pd.DataFrame
-
-    @property
-    def names(self) -> pa.Array:
-        """The ids as an array of Arrow, without a copy."""
-        buffers = [None, pa.py_buffer(self.ids.offsets), pa.py_buffer(self.ids.data)]
-        return pa.Array.from_buffers(pa.large_string(), len(self.ids), buffers)
 
 
 @dataclass(frozen=True)
@@ -61,69 +45,73 @@ class SplitRows:
     def __len__(self) -> int:
         return len(self.queries)
 
-    def contexts(self) -> Iterator[Sequence[str]]:
-        """The utterances of each query."""
-        if "utterances" in self.queries:
-            return iter(self.queries["utterances"])
-        return ([text] for text in self.queries["text"].tolist())
-
-    def texts(self) -> Iterator[str]:
-        """The utterances of each query joined by a space."""
-        return map(" ".join, self.contexts())
+    @property
+    def texts(self) -> list[str]:
+        return self.queries["text"].tolist()
 
 
 Splits = Mapping[str, SplitRows]
 
 
-def assembled(name: str, documents: Documents, splits: Splits, reading: Reading) -> RankingData:
-    """RankingData without a digest of the files. Raises DataError if a split cannot be used, WorkFailed if retrieval
-    fails."""
+def assembled(name: str, ids: TextColumn, texts: TextColumn, splits: Splits, reading: Reading) -> RankingData:
+    """RankingData without a digest of the files. `ids`, `texts`: of the collection. Raises DataError if a split cannot
+    be used, WorkFailed if retrieval fails."""
     config, notes = reading.config, reading.notes
-    sources = candidate_sources(splits, config)
-    cut = (
-        cut_of(chain.from_iterable(rows.texts() for rows in splits.values()))
-        if config.words == "auto"
-        else config.words
-    )
-    own: dict[str, np.ndarray] = {}
-    for split, rows in splits.items():
-        own[split], answers = _without_answers(own_documents(documents, rows, config), rows.qrels)
-        notes += _note(split, answers, "query", "whose own document is judged relevant, and so stays a candidate")
+    query_texts = [text for rows in splits.values() for text in rows.texts]
+    cut: Cut = cut_of(query_texts) if config.words == "auto" else config.words
+    own = {split: own_documents(split, rows, texts, reading) for split, rows in splits.items()}
     has_own = any((rows != MISSING).any() for rows in own.values())
-    splits = _with_runs(documents, splits, sources, config, int(has_own), cut)
+    sources = candidate_sources(splits, config)
+    runs = _runs(texts, splits, sources, config, config.depth() + has_own, cut)
     notes += _source_notes(sources, config)
-    whole, utterances, query_ids, own_rows, start = {}, list[Sequence[str]](), list[str](), list[np.ndarray](), 0
+    whole, queries, own_rows, start = {}, list[pd.DataFrame](), list[np.ndarray](), 0
     for split, rows in splits.items():
         if "row" not in rows.queries:  # of other forms qrels may hold relevant ones alone
             notes += _ungraded_note(split, rows.qrels)
-        rows, count = _without_own(rows, own[split])
-        notes += _note(split, count, "query", "with an own document, which is not a candidate (data.identical_ids)")
-        every = _ranked(split, rows, own[split], sources[split], config, documents.ids)
+        is_own = own[split][runs[split].query] == runs[split].document
+        why = "with an own document, which is not a candidate (data.identical_ids)"
+        notes += _note(split, int(is_own.sum()), "query", why)
+        every = _ranked(split, rows, runs[split].where(~is_own), sources[split], config, ids)
         usable, left_out = _usable(split, every)
         numbers = np.arange(start, start + len(usable), dtype=np.int32)
         whole[split] = replace(some_queries(every, usable), query=numbers)
         start += len(usable)
         notes += [*left_out, *_teacher_notes(split, whole[split])]
-        contexts = list(rows.contexts())
-        utterances += [contexts[row] for row in usable]
-        query_ids += rows.queries["qid"].iloc[usable].tolist()
+        queries.append(rows.queries.iloc[usable])
         own_rows.append(own[split][usable])
+    data = data_of(name, ids, texts, queries, whole, reading)
+    return replace(
+        data,
+        retrieved=set(sources.values()) == {"bm25"},
+        words=cut,
+        group=_original_questions(list(data.query_ids)),
+        own=np.concatenate(own_rows).astype(np.int32) if has_own else None,
+    )
+
+
+def data_of(
+    name: str,
+    ids: TextColumn,
+    texts: TextColumn,
+    queries: Sequence[pd.DataFrame],
+    splits: dict[str, Split],
+    reading: Reading,
+) -> RankingData:
+    """RankingData without a digest. `queries`: of each split, with a text and, perhaps, utterances."""
+    every = pd.concat(queries)
+    contexts = every["utterances"].tolist() if "utterances" in every else [[text] for text in every["text"].tolist()]
     return RankingData(
         name=name,
         digest="",
-        document_ids=documents.ids,
-        documents=documents.texts,
-        query_ids=TextColumn.of(query_ids),
-        utterances=TextColumn.of(utterance for context in utterances for utterance in context),
-        utterance_offsets=np.cumsum([0, *map(len, utterances)], dtype=np.int64),
-        domain=np.zeros(start, np.int16),
+        document_ids=ids,
+        documents=texts,
+        query_ids=TextColumn.of(every["qid"].tolist()),
+        utterances=TextColumn.of(chain.from_iterable(contexts)),
+        utterance_offsets=np.cumsum([0, *map(len, contexts)], dtype=np.int64),
+        domain=np.zeros(len(every), np.int16),
         domains=ONE_DOMAIN,
-        splits=whole,
-        notes=tuple(notes),
-        retrieved=set(sources.values()) == {"bm25"},
-        words=cut,
-        group=_original_questions(query_ids),
-        own=np.concatenate(own_rows).astype(np.int32) if has_own else None,
+        splits=splits,
+        notes=tuple(reading.notes),
     )
 
 
@@ -140,8 +128,13 @@ def _original_questions(query_ids: Sequence[str]) -> np.ndarray | None:
 
 def candidate_sources(splits: Splits, config: DataConfig) -> dict[str, str]:
     """Where each split's candidates come from: run, qrels or bm25. Resolves `auto`: splits without a run or a pool
-    share one source, which their judgments decide together."""
+    share one source, which their judgments decide together. Raises DataError for a run that is not there."""
     if config.candidates != "auto":
+        bare = [name for name, split in splits.items() if config.candidates == "run" and split.run is None]
+        if bare:
+            raise DataError(
+                Problem("data.candidates", f"{bare[0]} has no run", "give run.SPLIT.txt, or set qrels or bm25")
+            )
         return dict.fromkeys(splits, config.candidates)
     judged = rejected = 0
     for split in splits.values():
@@ -155,62 +148,49 @@ def candidate_sources(splits: Splits, config: DataConfig) -> dict[str, str]:
     }
 
 
-def own_documents(documents: Documents, split: SplitRows, config: DataConfig) -> np.ndarray:
+def own_documents(name: str, split: SplitRows, texts: TextColumn, reading: Reading) -> np.ndarray:
     """For each query the document that is the query itself, as in ArguAna and Quora, MISSING without one, int64 [Q]. It
     has the same id (in the `row` of queries, where ids are the data's own) and, where ids are numbers, which may be
-    equal by chance, the query's text."""
-    if "row" not in split.queries or config.identical_ids == "keep":
+    equal by chance, the query's text. One that is judged relevant is an answer, as in FAQs, and so none of these."""
+    if "row" not in split.queries or reading.config.identical_ids == "keep":
         return np.full(len(split), MISSING, np.int64)
     rows = split.queries["row"].to_numpy(np.int64).copy()
     for query in np.flatnonzero(rows != MISSING).tolist():
-        name, text = split.queries["qid"].iloc[query], split.queries["text"].iloc[query]
-        if name.isdigit() and normalised(text) not in normalised(documents.texts[int(rows[query])]):
+        qid, text = split.queries["qid"].iloc[query], split.queries["text"].iloc[query]
+        if qid.isdigit() and normalised(text) not in normalised(texts[int(rows[query])]):
             rows[query] = MISSING
+    qrels = split.qrels
+    is_answer = (qrels.value > 0) & (qrels.document != MISSING) & (qrels.document == rows[qrels.query])
+    answers = np.unique(qrels.query[is_answer])
+    rows[answers] = MISSING
+    why = "whose own document is judged relevant, and so stays a candidate"
+    reading.notes += _note(name, len(answers), "query", why)
     return rows
 
 
-def _without_answers(own: np.ndarray, qrels: Rated) -> tuple[np.ndarray, int]:
-    """The queries' own documents without those that are judged relevant: these are answers, as in FAQs. How many."""
-    relevant = qrels.where((qrels.value > 0) & (own[qrels.query] != MISSING))
-    answers = np.unique(relevant.query[relevant.document == own[relevant.query]])
-    own = own.copy()
-    own[answers] = MISSING
-    return own, len(answers)
-
-
-def _without_own(split: SplitRows, own: np.ndarray) -> tuple[SplitRows, int]:
-    """The split without candidates that are their query itself, and how many there were."""
-    if split.run is None or not (own != MISSING).any():
-        return split, 0
-    is_own = own[split.run.query] == split.run.document
-    return replace(split, run=split.run.where(~is_own)), int(is_own.sum())
-
-
-def _with_runs(
-    documents: Documents, splits: Splits, sources: Mapping[str, str], config: DataConfig, beside: int, cut: Cut
-) -> dict[str, SplitRows]:
-    """The splits with a scored row for each candidate in the `run` of each. `beside`: how many more than `data.top_k`
-    are retrieved."""
-    runs = {}
+def _runs(
+    texts: TextColumn, splits: Splits, sources: Mapping[str, str], config: DataConfig, depth: int, cut: Cut
+) -> dict[str, Rated]:
+    """The candidates of each split, with scores. `depth`: how many are retrieved."""
+    runs = {name: split.run for name, split in splits.items() if sources[name] == "run" and split.run is not None}
     if judged := {name: split for name, split in splits.items() if sources[name] == "qrels"}:
-        runs |= _scored_qrels(documents, judged, config, cut)
-    if bare := {name: list(split.texts()) for name, split in splits.items() if sources[name] == "bm25"}:
-        retrieved = retrieve(documents.texts, bare, config.bm25.k1, config.bm25.b, config.depth() + beside, cut)
-        runs |= {name: Rated(*columns) for name, columns in retrieved.items()}
-    return {name: replace(split, run=runs.get(name, split.run)) for name, split in splits.items()}
+        runs |= _scored_qrels(texts, judged, config, cut)
+    if bare := {name: split.texts for name, split in splits.items() if sources[name] == "bm25"}:
+        runs |= retrieve(texts, bare, config.bm25.k1, config.bm25.b, depth, cut)
+    return runs
 
 
-def _scored_qrels(documents: Documents, splits: Splits, config: DataConfig, cut: Cut) -> dict[str, Rated]:
+def _scored_qrels(texts: TextColumn, splits: Splits, config: DataConfig, cut: Cut) -> dict[str, Rated]:
     """BM25 scores of the documents given or judged. Memory holds words of the queries, not of the collection."""
     k1, b = config.bm25.k1, config.bm25.b
-    query_words = index_words((text for split in splits.values() for text in split.texts()), cut)
-    statistics = Statistics.of(documents.texts, query_words.vocabulary, query_words.cut)
+    query_words = index_words((text for split in splits.values() for text in split.texts), cut)
+    statistics = Statistics.of(texts, query_words.vocabulary, query_words.cut)
     runs = {}
     for name, split in splits.items():
         pool = split.qrels if split.pool is None else split.pool
         pool = pool.where(pool.document != MISSING)
-        queries = look_up(split.texts(), query_words.vocabulary, query_words.cut)
-        scores = streamed_scores(documents.texts, statistics, queries, pool.query, pool.document, k1, b)
+        queries = look_up(split.texts, query_words.vocabulary, query_words.cut)
+        scores = streamed_scores(texts, statistics, queries, pool.query, pool.document, k1, b)
         runs[name] = Rated(pool.query, pool.document, scores)
     return runs
 
@@ -218,30 +198,25 @@ def _scored_qrels(documents: Documents, splits: Splits, config: DataConfig, cut:
 # -- ranks -------------------------------------------------------------------------------------------------------------
 
 
-def _ranked(name: str, split: SplitRows, own: np.ndarray, source: str, config: DataConfig, ids: TextColumn) -> Split:
-    """All queries of a split, numbered from 0, with their candidates by rank. `own`: the document that is the query
-    itself, which is not a candidate; `ids`: of the collection."""
-    run, count = split.run, len(split)
-    if run is None:
-        raise DataError(Problem("data.candidates", f"{name} has no run", "give run.SPLIT.txt, or set qrels or bm25"))
+def _ranked(name: str, split: SplitRows, run: Rated, source: str, config: DataConfig, ids: TextColumn) -> Split:
+    """All queries of a split, numbered from 0, with their candidates by rank. `ids`: of the collection."""
     rows, rank = ranks(run.query, run.value, run.document, ids)
     if source != "qrels":
         within = rank <= config.depth(name)
         rows, rank = rows[within], rank[within]
     query, document, score = run.query[rows], run.document[rows], run.value[rows]
     if name == "train" and source != "qrels" and config.unretrieved_positives == "keep":
-        relevant = split.qrels.where(split.qrels.document != own[split.qrels.query])
-        query, document, rank, score = with_positives(relevant, query, document, rank, score)
+        query, document, rank, score = with_positives(split.qrels, query, document, rank, score)
     judged, at = split.qrels.where(np.argsort(split.qrels.query, kind="stable")), (query, document, len(ids))
     return Split(
-        query=np.arange(count, dtype=np.int32),
-        offsets=_offsets(query, count),
+        query=np.arange(len(split), dtype=np.int32),
+        offsets=_offsets(query, len(split)),
         document=document.astype(np.int32),
         grade=split.qrels.grades_at(*at),
         rank=rank.astype(np.int32),
         score=score,
         judged_grade=judged.value.astype(np.int16),
-        judged_offsets=_offsets(judged.query, count),
+        judged_offsets=_offsets(judged.query, len(split)),
         judged_document=judged.document.astype(np.int32),
         given=rows.astype(np.int32) if source == "qrels" else None,  # else their order is that of the ranks
         teacher=None if split.teacher is None else split.teacher.values_at(*at, np.nan).astype(np.float32),

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from trainables.data.columns import RankingData, Split
-from trainables.data.words import Cut, LookUp, WordRows, index_words, look_up
+from trainables.data.words import Cut, WordRows, index_words, look_up
 
 Variant = Literal["lucene", "okapi"]
 OKAPI_EPSILON = 0.25
@@ -37,10 +37,10 @@ class Statistics:
     @classmethod
     def of(cls, texts: Iterable[str], vocabulary: tuple[str, ...], cut: Cut = "spaces") -> Statistics:
         """Reads the texts once; only a block of them is in memory at a time."""
-        texts, count, length, rows_of = iter(texts), 0, 0, LookUp(vocabulary, cut)
+        texts, count, length = iter(texts), 0, 0
         holding = np.zeros(len(vocabulary), np.int64)
         while block := list(islice(texts, _TEXTS)):
-            rows = rows_of(block)
+            rows = look_up(block, vocabulary, cut)
             holding += np.bincount(_counts(rows).indices, minlength=len(vocabulary))
             count, length = count + len(rows), length + len(rows.ids)
         return cls(count, length / max(1, count), holding)
@@ -147,21 +147,13 @@ def streamed_scores(
     read only once.
     """
     order = np.argsort(document_rows, kind="stable")
-    scores, counts, rows_of = np.zeros(len(order)), _counts(queries), LookUp(queries.vocabulary, queries.cut)
+    scores, counts = np.zeros(len(order)), _counts(queries)
     for start in range(0, len(order), _PAIRS):
         pairs = order[start : start + _PAIRS]
         distinct, index = np.unique(document_rows[pairs], return_inverse=True)
-        words = rows_of(_texts_in(documents, distinct))
+        words = look_up((documents[int(row)] for row in distinct), queries.vocabulary, queries.cut)
         scores[pairs] = Bm25(words, "lucene", k1, b, statistics).count_scores(counts, query_rows[pairs], index)
     return scores
-
-
-def _texts_in(documents: Sequence[str], rows: np.ndarray) -> Iterable[str]:
-    """The documents in ascending rows; all from the first to the last are read at once where few are left out."""
-    if not len(rows) or rows[-1] - rows[0] >= 2 * len(rows):
-        return (documents[int(row)] for row in rows)
-    block = documents[int(rows[0]) : int(rows[-1]) + 1]
-    return (block[int(row)] for row in rows - rows[0])
 
 
 def _best(scores: np.ndarray, k: int) -> np.ndarray:

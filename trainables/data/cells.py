@@ -52,17 +52,15 @@ def text_of(name: str, value: Any) -> str:
             raise Wrong(f"'{name}' holds an object without a text", f"give it the key {TEXTS[0]}")
         text, title = value[key], value.get(TITLE)
         value = f"{title} {text}" if isinstance(title, str) and title and isinstance(text, str) else text
-    if value == "":
-        return ""
-    if is_missing(value):
-        raise Unusable(f"no '{name}'", "give the column a text in every row")
+    right = "give the column a text in every row"
+    if value is None or value != value:
+        raise Unusable(f"no '{name}'", right)
     value = digits(value)
     if not isinstance(value, str):
-        raise Wrong(f"'{name}' is not a text", "give the column a text in every row")
+        raise Wrong(f"'{name}' is not a text", right)
     if not is_text(value):
         raise Unusable(f"half a surrogate pair in '{name}', which is not a character", "cut texts between characters")
-    text = one_line(value)
-    return "" if text.isspace() else text
+    return one_line(value) if value.strip() else ""
 
 
 def digits(value: Any) -> Any:
@@ -84,21 +82,9 @@ def usable_id(name: str) -> bool:
     return name.split() == [name] or name.encode().split() == [name.encode()]
 
 
-def objects_in(value: Any) -> Any:
-    """A mapping of lists as the list of objects that the datasets library makes it of; any other value as it is."""
-    if isinstance(value, Mapping) and value and all(isinstance(each, list) for each in value.values()):
-        return [dict(zip(value, row, strict=True)) for row in zip(*value.values(), strict=True)]
-    return value
-
-
 def number_of(text: str) -> float:
     """The number that a text writes, NaN for none."""
     return float(text) if re.fullmatch(NUMBER, text) else math.nan
-
-
-def is_number(text: str) -> bool:
-    """Whether a text writes a finite number."""
-    return math.isfinite(number_of(text.strip()))
 
 
 def whole_number(text: str) -> int | None:
@@ -138,12 +124,10 @@ def _grade_of_class(name: str, index: int, classes: Sequence[str]) -> int:
     with a not relevant one, the numbers rise with relevance."""
     if all(whole_number(each) is not None for each in classes):
         return grade_in(name, classes[index])
-    names = ["".join(filter(str.isalnum, each.lower())) for each in classes]
-    if len(names) == 2 and {names[0] in NO, names[1] in NO} == {True, False}:
-        return int(names[index] not in NO)
-    if len(names) == 2 and (names[0] in YES) != (names[1] in YES):
-        return int(names[index] in YES)
-    if names[0] in NO and NO.isdisjoint(names[1:]):
+    first, *others = ["".join(filter(str.isalnum, each.lower())) for each in classes]
+    if (first in NO and NO.isdisjoint(others)) or (len(others) == 1 and others[0] in YES):
         return index
+    if len(others) == 1 and (others[0] in NO or first in YES):
+        return 1 - index
     wrong = f"the classes of '{name}' ({', '.join(classes)[:100]}) are not grades"
     raise Wrong(wrong, "a column of whole numbers, 0 for not relevant")

@@ -15,25 +15,22 @@ from trainables.core.randomness import generator
 from trainables.data.columns import NO_RANK, SPLITS, RankingData, Split, TextColumn, required_split
 
 DEV_SHARE, FEWEST = 0.1, 3  # of the training queries, where the data has no dev split; training queries to part
+OF_CANDIDATES = ("document", "grade", "rank", "score", "given", "teacher")
+OF_JUDGMENTS = ("judged_grade", "judged_document")
 
 
 def some_queries(split: Split, rows: np.ndarray) -> Split:
     """The queries in the given rows of a split (int [Q]), in that order, with their candidates."""
     candidates, offsets = _rows_of(split.offsets, rows)
     judged, judged_offsets = _rows_of(split.judged_offsets, rows)
-    return Split(
-        query=split.query[rows],
-        offsets=offsets,
-        document=split.document[candidates],
-        grade=split.grade[candidates],
-        rank=split.rank[candidates],
-        score=split.score[candidates],
-        judged_grade=split.judged_grade[judged],
-        judged_offsets=judged_offsets,
-        judged_document=None if split.judged_document is None else split.judged_document[judged],
-        given=None if split.given is None else split.given[candidates],
-        teacher=None if split.teacher is None else split.teacher[candidates],
-    )
+    columns = _taken(split, OF_CANDIDATES, candidates) | _taken(split, OF_JUDGMENTS, judged)
+    return replace(split, query=split.query[rows], offsets=offsets, judged_offsets=judged_offsets, **columns)
+
+
+def _taken(split: Split, names: Sequence[str], rows: np.ndarray) -> dict[str, Any]:
+    """These rows of the split's columns that it has."""
+    columns = {name: getattr(split, name) for name in names}
+    return {name: column[rows] for name, column in columns.items() if column is not None}
 
 
 def with_candidates(split: Split, offsets: np.ndarray, document: np.ndarray, documents: int) -> Split:
@@ -76,12 +73,9 @@ def with_training_share(data: RankingData, share: float) -> RankingData:
         return data
     split = required_split(data, "train")
     count = max(1, round(share * len(split)))
-    return replace(
-        data,
-        digest=digest_of(data.digest, "training share", share),
-        splits=data.splits | {"train": drawn_queries(split, count, "training share")},
-        notes=(*data.notes, f"training subset: {count:,} of {len(split):,} training queries"),
-    )
+    train = drawn_queries(split, count, "training share")
+    note = f"training subset: {count:,} of {len(split):,} training queries"
+    return _parted(data, {**data.splits, "train": train}, note, "training share", share)
 
 
 def with_splits(data: RankingData, shares: tuple[float, float, float] | None) -> RankingData:
@@ -98,7 +92,7 @@ def with_splits(data: RankingData, shares: tuple[float, float, float] | None) ->
     splits = {name: some_queries(whole, rows) for name, rows in parts.items() if len(rows)}
     sizes = ", ".join(f"{name} {len(split):,}" for name, split in splits.items())
     note = f"data.split: {sizes} of {len(whole):,} queries, drawn with a fixed seed"
-    return replace(data, digest=digest_of(data.digest, "split", shares), splits=splits, notes=(*data.notes, note))
+    return _parted(data, splits, note, "split", shares)
 
 
 def _with_dev(data: RankingData) -> RankingData:
@@ -109,19 +103,24 @@ def _with_dev(data: RankingData) -> RankingData:
     is_dev = np.isin(np.arange(len(train)), generator(0, "dev split").permutation(len(train))[:count])
     parts = {name: some_queries(train, np.flatnonzero(rows)) for name, rows in (("train", ~is_dev), ("dev", is_dev))}
     note = f"dev: {count:,} of the {len(train):,} training queries, drawn with a fixed seed (the data has no dev split)"
-    return replace(
-        data,
-        digest=digest_of(data.digest, "dev split", DEV_SHARE),
-        splits={**parts, **{name: split for name, split in data.splits.items() if name not in parts}},
-        notes=(*data.notes, note),
-    )
+    others = {name: split for name, split in data.splits.items() if name not in parts}
+    return _parted(data, parts | others, note, "dev split", DEV_SHARE)
+
+
+def _parted(data: RankingData, splits: dict[str, Split], note: str, *key: object) -> RankingData:
+    """The data with other splits, which `key` identifies."""
+    return replace(data, digest=digest_of(data.digest, *key), splits=splits, notes=(*data.notes, note))
 
 
 def _rows_of(offsets: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The flat rows of a ragged array that belong to the given rows, and their new offsets."""
     sizes = np.diff(offsets)[rows]
-    new = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    new = _offsets(sizes)
     return np.repeat(offsets[rows] - new[:-1], sizes) + np.arange(new[-1]), new
+
+
+def _offsets(sizes: np.ndarray) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
 def joined(first: RankingData, second: RankingData) -> RankingData:
@@ -129,20 +128,25 @@ def joined(first: RankingData, second: RankingData) -> RankingData:
 
     Ids may occur twice, so the result serves for vocabularies and vectors that cover both, not for training.
     """
-    queries, documents = len(first.query_ids), len(first.documents)
-    train = first.splits["train"], _shifted(second.splits["train"], queries, documents)
+    train = second.splits["train"]
+    judged, documents = train.judged_document, len(first.documents)
+    moved = replace(
+        train,
+        query=(train.query + len(first.query_ids)).astype(np.int32),
+        document=(train.document + documents).astype(np.int32),
+        judged_document=None if judged is None else np.where(judged < 0, judged, judged + documents).astype(np.int32),
+    )
+    texts = ("document_ids", "documents", "query_ids", "utterances")
+    columns = {name: _one_column(getattr(first, name), getattr(second, name)) for name in texts}
     return replace(
         first,
         name=f"{first.name} with {second.name}",
-        digest=digest_of("joined", first.digest, second.digest, second.splits["train"].query),
-        document_ids=_one_column(first.document_ids, second.document_ids),
-        documents=_one_column(first.documents, second.documents),
-        query_ids=_one_column(first.query_ids, second.query_ids),
-        utterances=_one_column(first.utterances, second.utterances),
+        digest=digest_of("joined", first.digest, second.digest, train.query),
+        **columns,
         utterance_offsets=_one_after_the_other(first.utterance_offsets, second.utterance_offsets),
         domain=np.concatenate([first.domain, second.domain + len(first.domains)]).astype(np.int16),
         domains=first.domains + second.domains,
-        splits={"train": one_split(train)},
+        splits={"train": one_split((first.splits["train"], moved))},
         notes=first.notes + second.notes,
         group=None,
         own=None,
@@ -158,17 +162,6 @@ def _one_after_the_other(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return np.concatenate([first, first[-1] + second[1:]])
 
 
-def _shifted(split: Split, queries: int, documents: int) -> Split:
-    """The split with its query and document rows shifted up by the given numbers."""
-    judged = split.judged_document
-    return replace(
-        split,
-        query=(split.query + queries).astype(np.int32),
-        document=(split.document + documents).astype(np.int32),
-        judged_document=None if judged is None else np.where(judged < 0, judged, judged + documents).astype(np.int32),
-    )
-
-
 def one_split(splits: Sequence[Split]) -> Split:
     """The queries of several splits, one split after the other."""
     if any(split.teacher is not None for split in splits):
@@ -176,7 +169,7 @@ def one_split(splits: Sequence[Split]) -> Split:
         splits = [split if split.teacher is not None else replace(split, teacher=scores)
                   for split, scores in zip(splits, none, strict=True)]  # fmt: skip
     ragged: dict[str, Any] = {
-        name: np.concatenate([[0], np.cumsum(np.concatenate([np.diff(getattr(split, name)) for split in splits]))])
+        name: _offsets(np.concatenate([np.diff(getattr(split, name)) for split in splits]))
         for name in ("offsets", "judged_offsets")
     }
     flat = {

@@ -1,7 +1,8 @@
-"""RankingData on disk: one .npy per column, memory-mapped when read, and one meta.json.
+"""RankingData on disk: its texts as plain bytes and offsets, one .npy per other column, all mapped when read, and
+one meta.json.
 
-Columns too large for memory are written while the source is read: `TextWriter` and `ArrayWriter` grow files in
-the folder in which a cache entry is built, and `save_data` leaves those files alone.
+Texts too large for memory are written while the source is read: a `TextWriter` appends to files in the folder in which
+a cache entry is built, and `save_data` leaves those files alone.
 """
 
 from __future__ import annotations
@@ -14,12 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.lib import format as npy
 
-from trainables.core.cache import cached, digest_of, load_array, load_arrays, save_arrays
+from trainables.core.cache import cached, digest_of, load_arrays, save_arrays
 from trainables.data.columns import RankingData, Split, TextColumn
 
-STORE = 5  # raise it when the store has another column for the same content: it is read again, its digest stays
+STORE = 6  # raise it when the store has another column for the same content: it is read again, its digest stays
 META = "meta.json"
 _TEXTS = ("document_ids", "documents", "query_ids", "utterances")
 _ARRAYS = ("utterance_offsets", "domain", "features", "group", "own")
@@ -28,52 +28,36 @@ _BLOCK = 1 << 16  # texts in memory before they are written
 _SPLIT_ARRAYS = tuple(field.name for field in fields(Split))
 
 
-class ArrayWriter:
-    """A one-dimensional .npy file that grows as values are appended.
-
-    The header is written at the start and again, with the length, by `finish`; NumPy leaves room for that.
-    """
-
-    def __init__(self, path: Path, dtype: np.typing.DTypeLike):
-        self.path, self.dtype, self.length = path, np.dtype(dtype), 0
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("wb")
-        self._header()
-
-    def _header(self) -> None:
-        self._file.seek(0)
-        description = {"descr": npy.dtype_to_descr(self.dtype), "fortran_order": False, "shape": (self.length,)}
-        npy.write_array_header_1_0(self._file, description)
-
-    def append(self, values: bytes | np.ndarray) -> None:
-        """Appends bytes as they are, or an array cast to the file's type."""
-        raw = values if isinstance(values, bytes) else np.ascontiguousarray(values, self.dtype).data
-        self._file.write(raw)
-        self.length += memoryview(raw).nbytes // self.dtype.itemsize
-
-    def finish(self) -> np.ndarray:
-        """Closes the file; returns it memory-mapped."""
-        self._header()
-        self._file.close()
-        return load_array(self.path)
-
-
 class TextWriter:
-    """A TextColumn in two growing files of a folder: NAME.data.npy and NAME.offsets.npy."""
+    """A TextColumn in two growing files of a folder: NAME.texts, the bytes, and NAME.offsets, as int64."""
 
     def __init__(self, folder: Path, name: str):
-        self._data = ArrayWriter(folder / f"{name}.data.npy", np.uint8)
-        self._offsets = ArrayWriter(folder / f"{name}.offsets.npy", np.int64)
-        self._offsets.append(np.zeros(1, np.int64))
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder, self.name, self.length = folder, name, 0
+        self._texts, self._offsets = (path.open("wb") for path in _files(folder, name))
+        self._offsets.write(np.zeros(1, np.int64).data)
 
     def extend(self, texts: TextColumn) -> None:
         """Appends texts."""
-        self._offsets.append(texts.offsets[1:] - texts.offsets[0] + self._data.length)
-        self._data.append(texts.data[texts.offsets[0] : texts.offsets[-1]])
+        self._offsets.write((texts.offsets[1:] - texts.offsets[0] + self.length).data)
+        self._texts.write(texts.data[texts.offsets[0] : texts.offsets[-1]].data)
+        self.length += int(texts.offsets[-1] - texts.offsets[0])
 
     def finish(self) -> TextColumn:
         """Closes the files; returns the column memory-mapped."""
-        return TextColumn(self._data.finish(), self._offsets.finish())
+        self._texts.close()
+        self._offsets.close()
+        return _load_texts(self.folder, self.name)
+
+
+def _files(folder: Path, name: str) -> tuple[Path, Path]:
+    return folder / f"{name}.texts", folder / f"{name}.offsets"
+
+
+def _load_texts(folder: Path, name: str) -> TextColumn:
+    texts, offsets = _files(folder, name)
+    data = np.asarray(np.memmap(texts, np.uint8, "r")) if texts.stat().st_size else np.empty(0, np.uint8)
+    return TextColumn(data, np.asarray(np.memmap(offsets, np.int64, "r")))
 
 
 def rewritten(folder: Path, name: str, texts: Iterable[str]) -> TextColumn:
@@ -83,29 +67,24 @@ def rewritten(folder: Path, name: str, texts: Iterable[str]) -> TextColumn:
     while part := list(islice(texts, _BLOCK)):
         writer.extend(TextColumn.of(part))
     writer.finish()
-    for part in ("data", "offsets"):
-        (folder / f"{name}.new.{part}.npy").replace(folder / f"{name}.{part}.npy")
-    return TextColumn(*(load_array(folder / f"{name}.{part}.npy") for part in ("data", "offsets")))
+    for new, old in zip(_files(folder, f"{name}.new"), _files(folder, name), strict=True):
+        new.replace(old)
+    return _load_texts(folder, name)
 
 
 def save_data(data: RankingData, folder: Path) -> None:
-    """Writes all columns and meta.json into the folder (created if missing)."""
-    arrays: dict[str, np.ndarray | None] = {name: getattr(data, name) for name in _ARRAYS}
+    """Writes all columns and meta.json into the folder (created if missing); texts that are there stay."""
     for name in _TEXTS:
-        column = getattr(data, name)
-        arrays |= {f"{name}.data": column.data, f"{name}.offsets": column.offsets}
+        if not (folder / f"{name}.texts").exists():
+            writer = TextWriter(folder, name)
+            writer.extend(getattr(data, name))
+            writer.finish()
+    arrays = {name: getattr(data, name) for name in _ARRAYS}
     for split_name, split in data.splits.items():
         arrays |= {f"{split_name}.{name}": getattr(split, name) for name in _SPLIT_ARRAYS}
-    columns = {name: values for name, values in arrays.items() if values is not None}
-    save_arrays(folder, {name: values for name, values in columns.items() if not _is_file(values, folder, name)})
+    save_arrays(folder, {name: values for name, values in arrays.items() if values is not None})
     meta = {name: getattr(data, name) for name in _META} | {"splits": list(data.splits)}
     (folder / META).write_text(json.dumps(meta, indent=1), encoding="utf-8")
-
-
-def _is_file(values: np.ndarray, folder: Path, name: str) -> bool:
-    """Whether the array is a memory map of the very file that it would be written to."""
-    file = values.base.filename if isinstance(values.base, np.memmap) else None
-    return file is not None and Path(file).resolve() == (folder / f"{name}.npy").resolve()
 
 
 def cached_data(key: str, digest: str, read: Callable[[Path], RankingData]) -> RankingData:
@@ -123,7 +102,7 @@ def load_data_folder(folder: Path) -> RankingData:
     meta = json.loads((folder / META).read_text(encoding="utf-8"))
     arrays = load_arrays(folder)
     columns: dict[str, Any] = {name: arrays.get(name) for name in _ARRAYS}
-    columns |= {name: TextColumn(arrays[f"{name}.data"], arrays[f"{name}.offsets"]) for name in _TEXTS}
+    columns |= {name: _load_texts(folder, name) for name in _TEXTS}
     columns |= {name: tuple(value) if isinstance(value := meta[name], list) else value for name in _META}
     splits = {}
     for split in meta["splits"]:

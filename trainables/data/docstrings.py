@@ -21,8 +21,9 @@ from trainables.data.bm25 import Bm25
 from trainables.data.columns import SPLITS, RankingData, Split, TextColumn, ranks
 from trainables.data.data_cache import cached_data
 from trainables.data.settings import Bm25Config, DataConfig
-from trainables.data.words import WordRows, index_words, look_up, normalised, words
+from trainables.data.words import index_words, look_up, normalised, words
 
+NAME = "docstrings"
 PACKAGES = {  # import name -> distribution
     "matplotlib": "matplotlib",
     "networkx": "networkx",
@@ -31,8 +32,17 @@ PACKAGES = {  # import name -> distribution
     "scipy": "scipy",
     "sklearn": "scikit-learn",
 }
-FEWEST_WORDS = 3
-MOST_WORDS = 120  # longer parts are cut
+FEWEST_WORDS, MOST_WORDS = 3, 120  # of a part; longer ones are cut
+FEWEST_PARTS = 3
+MOST_TURNS = 5
+CANDIDATES = 10
+NEAR = 7  # wrong responses drawn from the NEAREST parts by BM25; the others come from the whole fold
+NEAREST = 10
+HELD_OUT = ("test", "dev")
+FOLD = 1000  # documentation strings in a held-out split; training is cut into folds of about that size
+MOST_CONTEXTS = {"test": 800, "dev": 400}
+_FORMAT = 4  # raise it when the construction changes
+_SEED = 0  # one fixed data set, whatever the seed of a training
 _BLANK = re.compile(r"\n\s*\n")
 _UNDERLINE = re.compile(r"(?m)^[ \t]*([-=~^*#+`])\1{2,}[ \t]*$")
 _SPACE = re.compile(r"\s+")
@@ -40,6 +50,25 @@ _DIRECTIVE = (".. ", "%")  # directives and template marks
 _DOCTEST = ">>>"
 _OLD_PYTHON = "numpy.distutils."  # in NumPy for Python 3.11 only; the data must be the same on all versions
 _Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def load_docstrings(config: DataConfig) -> RankingData:
+    """The data set, built on first use (some 20 seconds) and cached by the packages' versions. Raises WorkFailed if a
+    package is missing."""
+    try:
+        versions = {package: version(distribution) for package, distribution in PACKAGES.items()}
+    except PackageNotFoundError as error:
+        raise WorkFailed(f"the docstrings data reads the sources of {error.name}, which is not installed") from None
+    digest = digest_of(NAME, _FORMAT, versions, config.bm25.k1, config.bm25.b)
+
+    def read(_folder: Path) -> RankingData:
+        folders = {package: _sources_of(package) for package in PACKAGES}
+        return make_data([one for each in folders.items() for one in read_folder(*each)], config.bm25)
+
+    return cached_data(digest, digest, read)
+
+
+# -- documentation strings ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -52,25 +81,16 @@ class Docstring:
     parts: tuple[str, ...]
 
 
-def package_versions() -> dict[str, str]:
-    """Installed versions by import name. Raises WorkFailed if a package is missing."""
-    try:
-        return {package: version(distribution) for package, distribution in PACKAGES.items()}
-    except PackageNotFoundError as error:
-        raise WorkFailed(f"the docstrings data reads the sources of {error.name}, which is not installed") from None
-
-
-def read_package(package: str) -> list[Docstring]:
-    """The documentation strings of all modules, classes and functions, in the order of the files. Leaves out tests, and
-    modules that the package has only under some versions of Python."""
+def _sources_of(package: str) -> Path:
     spec = find_spec(package)  # for a top-level name, this imports nothing
     if spec is None or not spec.submodule_search_locations:
         raise WorkFailed(f"the docstrings data finds no sources of {package}")
-    return read_folder(package, Path(spec.submodule_search_locations[0]))
+    return Path(spec.submodule_search_locations[0])
 
 
 def read_folder(package: str, root: Path) -> list[Docstring]:
-    """As `read_package`, given the package's folder."""
+    """The documentation strings of all modules, classes and functions of a package in a folder, in the order of the
+    files. Leaves out tests, and modules that the package has only under some versions of Python."""
     docstrings = []
     for path in sorted(root.rglob("*.py")):
         inside = path.relative_to(root).with_suffix("").parts
@@ -102,27 +122,7 @@ def parts_of(text: str) -> tuple[str, ...]:
     return tuple(" ".join(line.split(" ")[:MOST_WORDS]) for line in lines if len(words(line)) >= FEWEST_WORDS)
 
 
-NAME = "docstrings"
-FEWEST_PARTS = 3
-MOST_TURNS = 5
-CANDIDATES = 10
-NEAR = 7  # wrong responses drawn from the NEAREST parts by BM25; the others come from the whole fold
-NEAREST = 10
-HELD_OUT = ("test", "dev")
-FOLD = 1000  # documentation strings in a held-out split; training is cut into folds of about that size
-MOST_CONTEXTS = {"test": 800, "dev": 400}
-_FORMAT = 4  # raise it when the construction changes
-_SEED = 0  # one fixed data set, whatever the seed of a training
-
-
-def load_docstrings(config: DataConfig) -> RankingData:
-    """The data set, built on first use (some 20 seconds) and cached by the packages' versions."""
-    digest = digest_of(NAME, _FORMAT, package_versions(), config.bm25.k1, config.bm25.b)
-
-    def read(_folder: Path) -> RankingData:
-        return make_data(list(chain.from_iterable(map(read_package, PACKAGES))), config.bm25)
-
-    return cached_data(digest, digest, read)
+# -- contexts and candidates -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -135,10 +135,6 @@ class Context:
     @property
     def utterances(self) -> tuple[str, ...]:
         return self.docstring.parts[: self.turns]
-
-    @property
-    def response(self) -> str:
-        return self.docstring.parts[self.turns]
 
 
 def make_data(docstrings: Sequence[Docstring], bm25: Bm25Config) -> RankingData:
@@ -155,7 +151,7 @@ def make_data(docstrings: Sequence[Docstring], bm25: Bm25Config) -> RankingData:
     return RankingData(
         name=NAME,
         digest="",
-        document_ids=TextColumn.of(pool.ids),
+        document_ids=pool.ids,
         documents=TextColumn.of(pool.texts),
         query_ids=TextColumn.of(context.docstring.name for context in everything),
         utterances=TextColumn.of(part for context in everything for part in context.utterances),
@@ -188,24 +184,22 @@ def split_by_module(docstrings: Sequence[Docstring]) -> dict[str, list[Docstring
 
 def without_shared_parts(splits: Mapping[str, list[Docstring]]) -> dict[str, list[Docstring]]:
     """Drops parts whose text occurs in several splits (shared boilerplate), and repeats within one string."""
-    keys = {
-        split: {normalised(part) for docstring in docstrings for part in docstring.parts}
-        for split, docstrings in splits.items()
-    }
-    splits_with = Counter(chain.from_iterable(keys.values()))
-    return {
-        split: [
-            own for docstring in docstrings if len((own := _own_parts(docstring, splits_with)).parts) >= FEWEST_PARTS
-        ]
-        for split, docstrings in splits.items()
-    }
+    counts = Counter[str]()
+    for docstrings in splits.values():
+        counts.update({normalised(part) for docstring in docstrings for part in docstring.parts})
+    kept: dict[str, list[Docstring]] = {}
+    for split, docstrings in splits.items():
+        own = [replace(docstring, parts=_own_parts(docstring, counts)) for docstring in docstrings]
+        kept[split] = [docstring for docstring in own if len(docstring.parts) >= FEWEST_PARTS]
+    return kept
 
 
-def _own_parts(docstring: Docstring, splits_with: Mapping[str, int]) -> Docstring:
+def _own_parts(docstring: Docstring, splits_with: Mapping[str, int]) -> tuple[str, ...]:
+    """The parts that are in one split, each text once."""
     parts: dict[str, str] = {}
     for part in docstring.parts:
         parts.setdefault(normalised(part), part)
-    return replace(docstring, parts=tuple(part for key, part in parts.items() if splits_with[key] == 1))
+    return tuple(part for key, part in parts.items() if splits_with[key] == 1)
 
 
 def draw_contexts(split: str, docstrings: Sequence[Docstring]) -> list[Context]:
@@ -222,57 +216,46 @@ class Pool:
 
     def __init__(self, splits: Mapping[str, list[Docstring]], bm25: Bm25Config):
         self.rows: dict[str, int] = {}
-        self.ids: list[str] = []
         self.texts: list[str] = []
         self.parts: dict[str, slice] = {}
+        ids: list[str] = []
         for split, docstrings in splits.items():
-            start = len(self.ids)
+            start = len(ids)
             for docstring in docstrings:
-                self._add(docstring)
-            self.parts[split] = slice(start, len(self.ids))
+                for index, part in enumerate(docstring.parts[1:], 1):
+                    if self.rows.setdefault(normalised(part), len(ids)) == len(ids):
+                        ids.append(f"{docstring.name}/{index}")
+                        self.texts.append(part)
+            self.parts[split] = slice(start, len(ids))
+        self.ids = TextColumn.of(ids)
         indexed = index_words(self.texts)
         self.vocabulary = indexed.vocabulary
         self.bm25 = Bm25(indexed, "lucene", bm25.k1, bm25.b)
-        self.names = TextColumn.of(self.ids)
-
-    def _add(self, docstring: Docstring) -> None:
-        for index, part in enumerate(docstring.parts[1:], 1):
-            key = normalised(part)
-            if key not in self.rows:
-                self.rows[key] = len(self.ids)
-                self.ids.append(f"{docstring.name}/{index}")
-                self.texts.append(part)
 
     def candidates(self, split: str, contexts: Sequence[Context], start: int) -> Split:
-        """The split's columns; its queries are numbered from `start` on."""
-        queries = look_up((" ".join(context.utterances) for context in contexts), self.vocabulary)
-        right = np.array([self.rows[normalised(context.response)] for context in contexts], np.int64)
-        documents = self._documents(split, contexts, queries, right)
-        sizes = np.array([len(row) for row in documents], np.int64)
-        owner = np.repeat(np.arange(len(contexts)), sizes)
-        document = np.array(list(chain.from_iterable(documents)), np.int64)
-        score = self.bm25.pair_scores(queries, owner, document)
-        order, rank = ranks(owner, score, document, self.names)
-        listed = Split.listed(start, sizes, document[order], (document == right[owner])[order])
-        return replace(listed, rank=rank.astype(np.int32), score=score[order])
-
-    def _documents(
-        self, split: str, contexts: Sequence[Context], queries: WordRows, right: np.ndarray
-    ) -> list[list[int]]:
-        """Rows of the right response and of the wrong ones, one list per context.
+        """The split's columns; its queries are numbered from `start` on.
 
         Wrong responses come from the right one's fold: in a larger pool the nearest parts would be nearer, which
         would make training contexts harder than held-out ones.
         """
+        queries = look_up((" ".join(context.utterances) for context in contexts), self.vocabulary)
+        responses = [context.docstring.parts[context.turns] for context in contexts]
+        right = np.array([self.rows[normalised(response)] for response in responses], np.int64)
         rng = generator(_SEED, f"docstring negatives {split}")
         longest = max((len(context.docstring.parts) for context in contexts), default=0)
-        rows: list[list[int]] = [[] for _ in contexts]
+        documents: list[list[int]] = [[] for _ in contexts]
         for fold in self._folds(split):
             in_fold = np.flatnonzero((right >= fold.start) & (right < fold.stop))
             nearest, _ = self.bm25.within(fold).top(queries, NEAREST + longest, in_fold)
             for index, near in zip(in_fold.tolist(), (nearest + fold.start).tolist(), strict=True):
-                rows[index] = [int(right[index]), *self._wrong(contexts[index], near, fold, rng)]
-        return rows
+                documents[index] = [int(right[index]), *self._wrong(contexts[index], near, fold, rng)]
+        sizes = np.array([len(rows) for rows in documents], np.int64)
+        owner = np.repeat(np.arange(len(contexts)), sizes)
+        document = np.array(list(chain.from_iterable(documents)), np.int64)
+        score = self.bm25.pair_scores(queries, owner, document)
+        order, rank = ranks(owner, score, document, self.ids)
+        listed = Split.listed(start, sizes, document[order], (document == right[owner])[order])
+        return replace(listed, rank=rank.astype(np.int32), score=score[order])
 
     def _folds(self, split: str) -> list[slice]:
         """The split's rows in parts of about the size of the smallest split."""

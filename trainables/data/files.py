@@ -18,11 +18,9 @@ from trainables.data.columns import SPLITS
 
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 ARCHIVES = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz")
-MAGIC = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\x00": ".xz", b"\x28\xb5\x2f\xfd": ".zst"}
 BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError)  # what reading a file may raise
 BEGINNING = 1 << 16  # bytes by which a file is recognised
 BLOCK = 1 << 24  # bytes that are parsed at once
-MAX_LINE = 16 << 20  # bytes; longer than any document of the public collections
 GIVEN = "tune_cl: given row"  # in Parquet of a table from Python: the column of its rows' numbers; the table's name
 BOM = b"\xef\xbb\xbf"
 SPLIT_NAMES = {
@@ -30,10 +28,11 @@ SPLIT_NAMES = {
     "dev": ("dev", "valid", "validation", "val", "vali", "validationset"),
     "test": ("test", "testset"),
 }  # by which a file names its split; the first that is there counts
-TABLES = ("jsonl", "json", "csv", "tsv", "parquet")  # endings of files with rows of named columns
-DATA = {*TABLES, "arrow", "trec", "run", "qrels", "txt", "svm", "libsvm", "letor"}
+TABLES = ("jsonl", "json", "csv", "tsv", "parquet", "arrow")  # endings of files with rows of named columns
+DATA = {*TABLES, "trec", "run", "qrels", "txt", "svm", "libsvm", "letor"}
 OF_IDS = {"queries", "qrels", "run", "corpus", "collection", "scores", "qidpidtriples"}  # in names of other files
-SHARD = re.compile(r"(?:[-_.]\d+)(?:-of-\d+)?(?:-[0-9a-f]{8,})?$")
+SHARD = re.compile(r"(?:[-_.]\d+)(?:-of-(\d+))?(?:-[0-9a-f]{8,})?$")
+CACHE = re.compile(r"cache-[0-9a-f]+")  # what the datasets library leaves beside the files of a data set
 
 
 # -- whose split a file is -------------------------------------------------------------------------------------------
@@ -63,11 +62,11 @@ def split_of(word: str) -> str | None:
 
 
 def files_in(folder: Path) -> list[Path]:
-    """The visible files of a folder, by name; of a file the file itself, and of nothing none."""
+    """The visible files of a folder, by name; of a file the file itself, and of nothing none. A link that leads nowhere
+    is one of them, so that reading it says so."""
     if folder.is_file():
         return [folder]
-    paths = (path for path in folder.glob("*") if not path.name.startswith("."))
-    return sorted(path for path in paths if path.exists() and not path.is_dir())
+    return sorted(path for path in folder.glob("*") if not path.name.startswith(".") and not path.is_dir())
 
 
 def found(folder: Path, *names: str) -> Path | None:
@@ -92,55 +91,60 @@ def named_files(folder: Path, names: Mapping[str, Sequence[str]]) -> dict[str, P
 
 def shards_of_splits(folder: Path, endings: Sequence[str], loosely: bool = True) -> dict[str, list[Path]]:
     """The files with the rows of each split: train.ENDING; else train-00000-of-00002.ENDING in the folder, in data/ or
-    in train/; else, `loosely`, names that hold the split's, as triples.train.small.ENDING, or the only such file as
-    training data. `folder` may be a file itself."""
-    inner = [folder / name for names in SPLIT_NAMES.values() for name in names if folder.is_dir()]
-    outer = [path for parent in (folder, folder / "data") for path in files_in(parent) if ending_of(path) in endings]
-    shards = [*outer, *(path for parent in inner for path in files_in(parent) if ending_of(path) in endings)]
-    whole = _by_split([path for path in outer if path.parent == folder], lambda path: split_of(stem_of(path)))
-    for split, paths in whole.items():
-        paths.sort(key=lambda path, names=SPLIT_NAMES[split]: names.index(stem_of(path)))
-        whole[split] = [path for path in paths if stem_of(path) == stem_of(paths[0])]
-    if whole:
-        return whole
-    parts = _by_split(
-        shards, lambda path: split_of(path.parent.name if path not in outer else SHARD.sub("", stem_of(path)))
-    )
-    if parts or not loosely:
-        return parts
+    in train/; else, `loosely`, names that hold the split's, as triples.train.small.ENDING, or the only such file, or
+    its shards, as training data. `folder` may be a file itself."""
+    splits = [folder / name for names in SPLIT_NAMES.values() for name in names if folder.is_dir()]
+    paths = [path for each in (folder, folder / "data", *splits) for path in files_in(each)]
+    paths = [path for path in paths if ending_of(path) in endings and not CACHE.fullmatch(stem_of(path))]
+    outer = [path for path in paths if path.parent not in splits]
+    named = _by_split([path for path in outer if path.parent == folder], stem_of)
+    named = named or _by_split(paths, lambda path: _whole_name(path) if path in outer else path.parent.name)
+    if named or not loosely:
+        return named
     texts = [path for path in outer if not OF_IDS & set(words_of(stem_of(path)))]
-    named = _by_split(texts, _split_in_name)
-    return named or ({"train": texts} if len(outer) == len(texts) == 1 else {})
+    alone = len(outer) == len(texts) and len({*map(_whole_name, texts)}) == 1
+    return _by_split(texts, _split_in_name) or ({"train": texts} if alone else {})
 
 
-def _split_in_name(path: Path) -> str | None:
+def _whole_name(path: Path) -> str:
+    """The name of the file of which this may be a shard."""
+    return SHARD.sub("", stem_of(path))
+
+
+def _split_in_name(path: Path) -> str:
+    """The only split that is a word of the file's name."""
     splits = {split for word in words_of(stem_of(path)) if (split := split_of(word))}
-    return splits.pop() if len(splits) == 1 else None
+    return splits.pop() if len(splits) == 1 else ""
 
 
-def _by_split(paths: Sequence[Path], split_of_path: Callable[[Path], str | None]) -> dict[str, list[Path]]:
-    splits = {split: [path for path in paths if split_of_path(path) == split] for split in SPLITS}
+def _by_split(paths: Sequence[Path], word_of: Callable[[Path], str]) -> dict[str, list[Path]]:
+    splits = {split: [path for path in paths if split_of(word_of(path)) == split] for split in SPLITS}
     return {split: each for split, each in splits.items() if each}
 
 
 def require_one_file(folder: Path, files: dict[str, list[Path]]) -> None:
-    """Raises DataError for several files of a split that are not shards of one."""
+    """Raises DataError for several files of a split that are not shards of one, or not all of them."""
     problems = []
     for split, paths in files.items():
-        is_whole = [path.parent.name not in SPLIT_NAMES[split] and not SHARD.search(stem_of(path)) for path in paths]
+        shards = [SHARD.search(stem_of(path)) for path in paths]
+        counts = {int(shard[1]) for shard in shards if shard and shard[1]}
+        is_whole = [path.parent.name not in SPLIT_NAMES[split] and not shard
+                    for path, shard in zip(paths, shards, strict=True)]  # fmt: skip
         if len(paths) > 1 and any(is_whole):
             names = " and ".join(path.name for path in paths)
             problems.append(Problem(str(folder), f"{names} are all the {split} split", "keep one file a split"))
+        elif counts and counts != {len(paths)}:
+            wrong = f"{len(paths)} of {max(counts)} shards of the {split} split"
+            problems.append(Problem(str(folder), wrong, "give the whole split"))
     if problems:
         raise DataError(problems)
 
 
 def not_read(folder: Path, read: Iterable[Path]) -> list[str]:
     """Files of a folder that look like data and are not among those that are read."""
-    done = {path.resolve() for path in read}
     parents = [folder, *(folder / name for name in ("data", "qrels", "runs"))]
-    others = [path for parent in parents for path in files_in(parent) if path.resolve() not in done]
-    named = {path: words_of(stem_of(path)) for path in others if ending_of(path) in DATA}
+    others = {path for parent in parents for path in files_in(parent) if ending_of(path) in DATA} - {*read}
+    named = {path: words_of(stem_of(path)) for path in sorted(others)}
     like_data = [path for path, words in named.items() if any(split_of(word) or word in OF_IDS for word in words)]
     return [str(path.relative_to(folder)) for path in like_data]
 
@@ -148,25 +152,32 @@ def not_read(folder: Path, read: Iterable[Path]) -> list[str]:
 # -- bytes -----------------------------------------------------------------------------------------------------------
 
 
-def open_bytes(path: Path) -> BinaryIO:
-    """The bytes of a file, decompressed if its name ends as in COMPRESSED or it begins as such a file does. Raises
-    DataError for a zip file."""
-    start = b""
-    if path.is_file():
-        with path.open("rb") as file:
-            start = file.read(8)
-    if start.startswith(b"PK\x03\x04"):
-        raise DataError(Problem(str(path), "a zip file", "unpack it"))
-    kind = path.suffix.lower()
-    if kind not in COMPRESSED:
-        kind = next((ending for magic, ending in MAGIC.items() if start.startswith(magic)), "")
-    if kind == ".zst":
-        import pyarrow  # here: it takes a tenth of a second
+def _zstandard(path: Path) -> BinaryIO:
+    import pyarrow  # here: it takes a tenth of a second
 
-        path.open("rb").close()  # pyarrow's errors do not tell a missing file
-        return cast(BinaryIO, io.BufferedReader(pyarrow.input_stream(str(path), compression="zstd")))
-    openers = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-    return cast(BinaryIO, openers[kind](path)) if kind else path.open("rb")
+    return cast(BinaryIO, io.BufferedReader(pyarrow.input_stream(str(path), compression="zstd")))
+
+
+def _zip(path: Path) -> BinaryIO:
+    raise DataError(Problem(str(path), "a zip file", "unpack it"))
+
+
+OPENERS: Mapping[bytes, Callable[[Path], Any]] = {
+    b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open, b"\x28\xb5\x2f\xfd": _zstandard,
+    b"PK\x03\x04": _zip,
+}  # fmt: skip
+
+
+def open_bytes(path: Path) -> BinaryIO:
+    """The bytes of a file, decompressed if it begins as a compressed file does, whatever its name is. Raises DataError
+    for a zip file."""
+    file = path.open("rb")
+    start = file.peek(8)
+    opener = next((opener for magic, opener in OPENERS.items() if start.startswith(magic)), None)
+    if opener is None:
+        return file
+    file.close()
+    return opener(path)
 
 
 def open_lines(path: Path) -> BinaryIO:
@@ -184,16 +195,12 @@ def open_lines(path: Path) -> BinaryIO:
 
 def blocks(path: Path) -> Iterator[tuple[int, bytes]]:
     """(number of its first line, bytes) of a text file in parts of whole lines, which end in LF; a CR within a line is
-    a space. Raises DataError for a file that cannot be read, is not UTF-8 or has a line of more than MAX_LINE."""
+    a space. Raises DataError for a file that cannot be read or is not UTF-8."""
     number = 1
     try:
         with open_lines(path) as file:
             while block := file.read(BLOCK):
-                block += (rest := file.readline(MAX_LINE + 1))
-                if len(rest) > MAX_LINE:
-                    wrong = f"a line of more than {MAX_LINE:,} bytes"
-                    line = number + block.count(b"\n", 0, -1)
-                    raise DataError(Problem(f"{path}:{line}", wrong, "end each row with a line end"))
+                block += file.readline()
                 if b"\r" in block:
                     block = block.replace(b"\r\n", b"\n").replace(b"\r", b" ")
                 utf8(path, block, number)
@@ -229,28 +236,20 @@ def first_lines(path: Path, count: int = 50) -> list[str]:
 
 def unreadable(path: Path, error: Exception) -> Problem:
     """The problem that a reading error means."""
-    match error:
-        case FileNotFoundError():
-            right = "/dev/stdin for standard input" if str(path) == "-" else "give the file"
-            return Problem(str(path), "missing file", right)
-        case gzip.BadGzipFile():
-            return Problem(str(path), "not a gzip file", "compress it with gzip, or name it without .gz")
-        case OSError() if error.strerror:
-            return Problem(str(path), f"cannot be read ({error.strerror})", "give a readable file")
-    kind = {".bz2": "bzip2", ".xz": "xz", ".zst": "Zstandard"}.get(path.suffix.lower(), "gzip")
-    return Problem(str(path), f"the {kind} data is broken or cut off", "give the whole file")
+    if isinstance(error, FileNotFoundError):
+        wrong = "a link that leads nowhere" if path.is_symlink() else "missing file"
+        return Problem(str(path), wrong, "/dev/stdin for standard input" if str(path) == "-" else "give the file")
+    if isinstance(error, OSError) and error.strerror:
+        return Problem(str(path), f"cannot be read ({error.strerror})", "give a readable file")
+    return Problem(str(path), "the compressed data is broken or cut off", "give the whole file")
 
 
 def whole_text(path: Path) -> str:
     """The text of a file. Raises DataError if it cannot be read, is empty or not UTF-8."""
-    try:
-        with open_lines(path) as file:
-            raw = file.read()
-    except BROKEN as error:
-        raise DataError(unreadable(path, error)) from None
-    if not raw.strip():
+    text = "".join(utf8(path, block, number) for number, block in blocks(path))
+    if not text.strip(" \t\n"):
         raise DataError(Problem(str(path), "no rows", "give a file with content"))
-    return utf8(path, raw.replace(b"\r\n", b"\n").replace(b"\r", b" "))
+    return text
 
 
 def utf8(path: Path, raw: bytes, first_line: int = 1) -> str:
@@ -263,18 +262,22 @@ def utf8(path: Path, raw: bytes, first_line: int = 1) -> str:
         raise DataError(Problem(f"{path}:{line}", wrong, "save the file as UTF-8")) from None
 
 
-class RepeatedKey(ValueError):
-    """An object of JSON has a key twice."""
+# -- JSON --------------------------------------------------------------------------------------------------------------
 
 
-def json_wrong(error: Exception) -> str:
-    """What is wrong with a text that is not read as JSON."""
-    return str(error) if isinstance(error, RepeatedKey) else "not JSON"
+def read_json(path: Path) -> Any:
+    """What a file of JSON says. Raises DataError if it is not JSON."""
+    try:
+        return parsed_json(whole_text(path))
+    except json.JSONDecodeError as error:
+        raise DataError(Problem(f"{path}:{error.lineno}", f"not JSON ({error.msg})", "give the whole file")) from None
+    except ValueError as error:
+        raise DataError(Problem(f"{path}:1", str(error), "each key once")) from None
 
 
 def parsed_json(text: str) -> Any:
-    """What a text of JSON says; NaN, as pandas writes what is missing, as null. Raises ValueError for a text that is
-    not JSON, and for an object with a key twice."""
+    """What a text of JSON says; NaN, as pandas writes what is missing, as null. Raises ValueError for an object with a
+    key twice, its kind JSONDecodeError for a text that is not JSON."""
     try:
         return DECODER.decode(text)
     except RecursionError:
@@ -282,10 +285,11 @@ def parsed_json(text: str) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    values = dict(pairs)
-    if len(values) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise RepeatedKey(f"key '{next(name for name in names if names.count(name) > 1)}' twice")
+    values: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in values:
+            raise ValueError(f"key '{name}' twice")
+        values[name] = value
     return values
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from hashlib import blake2b
 from itertools import combinations
 
 import numpy as np
@@ -94,7 +93,7 @@ def shared_parts(data: RankingData) -> list[SharedParts]:
         queries[name] = query_keys(data, split)
         texts[name] = _keys(data.documents[row] for row in documents[name] if has_texts)
     return [
-        SharedParts((one, two), *(_common(part[one], part[two]) for part in (queries, documents, texts)))
+        SharedParts((one, two), *(len(np.intersect1d(part[one], part[two])) for part in (queries, documents, texts)))
         for one, two in combinations(data.splits, 2)
     ]
 
@@ -106,10 +105,5 @@ def query_keys(data: RankingData, split: Split) -> np.ndarray:
 
 
 def _keys(texts: Iterable[str]) -> np.ndarray:
-    """Distinct 64-bit hashes, sorted, of texts without regard to case and extra white space."""
-    keys = (blake2b(" ".join(text.casefold().split()).encode(), digest_size=8).digest() for text in texts)
-    return np.unique(np.frombuffer(b"".join(keys), np.uint64))
-
-
-def _common(one: np.ndarray, two: np.ndarray) -> int:
-    return len(np.intersect1d(one, two, assume_unique=True))
+    """Distinct hashes, sorted, of texts without regard to case and extra white space; int64."""
+    return np.unique(np.fromiter((hash(" ".join(text.casefold().split())) for text in texts), np.int64))

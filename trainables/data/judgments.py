@@ -20,7 +20,6 @@ QRELS = ("qid", "_0", "docno", "label")
 BEIR_QRELS = ("qid", "docno", "label")
 RUN = ("qid", "_Q0", "docno", "rank", "score", "_TAG")
 SHORT_RUN = ("qid", "docno", "score")  # or MS MARCO's rank
-SCORES = ("qid", "docno", "score")
 NAMES = {
     **dict.fromkeys(("query_id", "qid", "query", "topic"), "qid"),
     **dict.fromkeys(("corpus_id", "doc_id", "docid", "docno", "pid", "document"), "docno"),
@@ -53,11 +52,6 @@ def ranked(path: Path, reading: Reading) -> pd.DataFrame:
     return frame
 
 
-def scored(path: Path, reading: Reading) -> pd.DataFrame:
-    """qid, docno, score of a file of a teacher's scores, with or without a header."""
-    return reading.numbers(without_header(reading.table(path, SCORES), "score"), "score")
-
-
 def runs_of(folder: Path, reading: Reading, splits: Collection[str]) -> dict[str, pd.DataFrame]:
     """The runs of these splits in a folder, if candidates may come from them."""
     files = split_files(folder, RUN_FILE) if reading.config.candidates in ("auto", "run") else {}
@@ -65,8 +59,12 @@ def runs_of(folder: Path, reading: Reading, splits: Collection[str]) -> dict[str
 
 
 def scores_of(folder: Path, reading: Reading) -> dict[str, pd.DataFrame]:
-    """A teacher's scores of each split in a folder."""
-    return {split: scored(path, reading) for split, path in split_files(folder, SCORES_FILE).items()}
+    """qid, docno, score of a teacher of each split in a folder, from files with or without a header."""
+    frames = {}
+    for split, path in split_files(folder, SCORES_FILE).items():
+        frame = without_header(reading.table(path, SHORT_RUN), "score")
+        frames[split] = reading.numbers(frame, "score")
+    return frames
 
 
 def without_header(frame: pd.DataFrame, number: str) -> pd.DataFrame:

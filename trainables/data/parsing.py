@@ -4,10 +4,10 @@ row that cannot a problem."""
 from __future__ import annotations
 
 import csv as quoted
+import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,29 +15,27 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import csv
+from pyarrow import csv, parquet
 
 from trainables.core.errors import DataError, Problem
 from trainables.data.files import (
     BEGINNING,
     BROKEN,
-    DECODER,
     GIVEN,
-    MAX_LINE,
     blocks,
     ending_of,
     first_lines,
-    json_wrong,
     lines,
     open_bytes,
     parsed_json,
+    read_json,
     unreadable,
-    whole_text,
 )
 from trainables.data.rows import arrow, count_of_lines, enumerated, flags, located
 
 ROWS_OF_JSON = "an array of objects, or one a line: DataFrame.to_json(FILE, orient='records', lines=True)"
 WORDS = {"qid": "QUERY", "docno": "DOCUMENT", "label": "GRADE", "": "..."}
+LONGEST_CELL = 1 << 30  # of CSV
 
 
 def delimited(
@@ -56,10 +54,9 @@ def delimited(
         if blank.any():
             blank &= (frame == "").all(axis=1).to_numpy()
             frame, rows = frame[~blank], rows[~blank]
-        frame = located(frame, path, rows)
         bad += [(number + row.number - 1, row.actual_columns) for row in wrong if row.text.strip()]
         count += len(frame)
-        yield frame
+        yield located(frame, path, rows)
     form = (" TAB " if separator else " ").join(WORDS.get(name, name.upper().removeprefix("_")) for name in names)
     if not count and not bad:
         raise DataError(Problem(str(path), "no rows", f"each row is {form}"))
@@ -120,10 +117,17 @@ def _parsed(block: bytes, names: Sequence[str], delimiter: str) -> tuple[pd.Data
 def rows_of_file(path: Path, problems: list[Problem], kind: str = "", strict: bool = True) -> pd.DataFrame:
     """A file with rows of named columns (`Reading.rows`)."""
     kind, before = kind or ending_of(path), len(problems)
-    readers = {"jsonl": _json, "json": _json, "csv": partial(_csv, strict=strict)}
-    readers |= {"parquet": _parquet, "arrow": _arrow_stream}
     try:
-        frame = readers.get(kind, _tsv)(path, problems)
+        if kind in ("json", "jsonl"):
+            frame = _json(path, problems)
+        elif kind == "csv":
+            frame = _csv(path, problems, strict)
+        elif kind in ("parquet", "arrow"):
+            frame = _of_arrow(path, kind)
+        else:  # tabs between fields, without quoting; whether the first row is a header, whoever knows names tells
+            width = next(iter(first_lines(path, 1)), "").count("\t") + 1
+            columns = [str(number) for number in range(width)]
+            frame = pd.concat(list(delimited(path, [columns], "\t", problems)), ignore_index=True)
     except BROKEN as error:
         raise DataError(unreadable(path, error)) from None
     except (pa.ArrowException, ValueError, KeyError) as error:
@@ -135,9 +139,13 @@ def rows_of_file(path: Path, problems: list[Problem], kind: str = "", strict: bo
 
 
 def json_values(path: Path, problems: list[Problem]) -> Iterator[tuple[int, Any]]:
-    """(line, value) of each value of a file of JSON: one a line, or one array. Lines that are none become problems."""
+    """(line, value) of each value of a file of JSON lines, (number from 1, value) of an array's. Lines that are not
+    JSON become problems."""
     if _is_array(path):
-        yield from _items(path)
+        values = read_json(path)
+        if not values:
+            raise DataError(Problem(str(path), "no rows", ROWS_OF_JSON))
+        yield from enumerate(values, 1)
         return
     wrong: list[tuple[int, str]] = []
     count = 0
@@ -148,7 +156,7 @@ def json_values(path: Path, problems: list[Problem]) -> Iterator[tuple[int, Any]
         try:
             value = parsed_json(line)
         except ValueError as error:
-            wrong.append((number, json_wrong(error)))
+            wrong.append((number, "not JSON" if isinstance(error, json.JSONDecodeError) else str(error)))
             if count == 1:
                 break
             continue
@@ -171,31 +179,6 @@ def _is_array(path: Path) -> bool:
         return True
 
 
-def _items(path: Path) -> Iterator[tuple[int, Any]]:
-    """The items of an array, by the lines in which they begin."""
-    text = whole_text(path)
-    at, line, count = text.index("[") + 1, 1, 0
-    while True:
-        start = at
-        while start < len(text) and text[start] in " \t\n,":
-            start += 1
-        line += text.count("\n", at, start)
-        if start == len(text):
-            raise DataError(Problem(f"{path}:{line}", "the array of JSON is cut off here", "give the whole file"))
-        if text[start] == "]":
-            break
-        try:
-            value, at = DECODER.raw_decode(text, start)
-        except (ValueError, RecursionError) as error:
-            wrong = json_wrong(error)
-            raise DataError(Problem(f"{path}:{line}", wrong, "give the whole file")) from None
-        count += 1
-        yield line, value
-        line += text.count("\n", start, at)
-    if not count:
-        raise DataError(Problem(str(path), "no rows", "each row is a JSON object"))
-
-
 def _json(path: Path, problems: list[Problem]) -> pd.DataFrame:
     rows = list(json_values(path, problems))
     if rows and all(isinstance(value, list) for _, value in rows):  # without names, as embedding-training-data has them
@@ -208,14 +191,7 @@ def _json(path: Path, problems: list[Problem]) -> pd.DataFrame:
     return located(pd.DataFrame(columns), path, [line for line, _ in objects])
 
 
-def _tsv(path: Path, problems: list[Problem]) -> pd.DataFrame:
-    """Tabs between fields, without quoting. Whether the first row is a header, whoever knows names tells."""
-    start = first_lines(path, 1)
-    names = [str(number) for number in range(start[0].count("\t") + 1 if start else 1)]
-    return pd.concat(list(delimited(path, [names], "\t", problems)), ignore_index=True)
-
-
-def _csv(path: Path, problems: list[Problem], strict: bool = True) -> pd.DataFrame:
+def _csv(path: Path, problems: list[Problem], strict: bool) -> pd.DataFrame:
     """Commas between fields (semicolons, tabs or bars, if the header has more of them), which may be quoted, behind a
     header. Excel's first line sep=; names the separator."""
     header = next(iter(first_lines(path, 1)), "")
@@ -223,7 +199,7 @@ def _csv(path: Path, problems: list[Problem], strict: bool = True) -> pd.DataFra
         raise DataError(Problem(f"{path}:1", "XML or HTML", "the first row names the columns"))
     named = re.fullmatch(r'"?sep=(.)"?', header.strip(), re.IGNORECASE)
     delimiter = named[1] if named else max(",;\t|", key="".join(header.split('"')[::2]).count)
-    quoted.field_size_limit(MAX_LINE)
+    quoted.field_size_limit(LONGEST_CELL)
     reader = quoted.reader((line for _, line in lines(path)), strict=strict, delimiter=delimiter)
     numbers, rows, bad, last = list[int](), list[list[str]](), list[tuple[int, int]](), 0
     try:
@@ -248,21 +224,12 @@ def _csv(path: Path, problems: list[Problem], strict: bool = True) -> pd.DataFra
     return located(frame, path, numbers[1:])
 
 
-def _parquet(path: Path, problems: list[Problem]) -> pd.DataFrame:
-    from pyarrow import parquet
-
+def _of_arrow(path: Path, kind: str) -> pd.DataFrame:
+    """Rows of Parquet, or of a stream of Arrow's IPC format, as the datasets library saves it, as Python's values.
+    `attrs["classes"]`: the names of classes, by column."""
     with open_bytes(path) as file:
-        return _of_arrow(path, parquet.read_table(pa.BufferReader(file.read())))
-
-
-def _arrow_stream(path: Path, problems: list[Problem]) -> pd.DataFrame:
-    """A stream of the Arrow IPC format, as the datasets library saves it."""
-    with open_bytes(path) as file, pa.ipc.open_stream(file) as stream:
-        return _of_arrow(path, stream.read_all())
-
-
-def _of_arrow(path: Path, table: pa.Table) -> pd.DataFrame:
-    """Rows of Arrow as Python's values. `attrs["classes"]`: the names of classes, by column."""
+        read = parquet.read_table if kind == "parquet" else lambda content: pa.ipc.open_stream(content).read_all()
+        table = read(pa.BufferReader(file.read()))
     columns: dict[str, Any] = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
         try:
@@ -280,17 +247,7 @@ def _classes_of(schema: pa.Schema) -> dict[str, list[str]]:
     """The names of classes that the datasets library keeps beside the schema, by column."""
     try:
         features = parsed_json((schema.metadata or {}).get(b"huggingface", b"{}").decode())["info"]["features"]
-        return {name: names for name, feature in features.items() if (names := class_names(feature))}
+        return {name: list(map(str, feature["names"])) for name, feature in features.items()
+                if feature.get("_type") == "ClassLabel"}  # fmt: skip
     except (ValueError, KeyError, TypeError, AttributeError):
         return {}
-
-
-def class_names(feature: Any) -> list[str]:
-    """The names of a ClassLabel of the datasets library, or of a list of them; none of another kind of column."""
-    if isinstance(feature, list):
-        return class_names(feature[0]) if feature else []
-    if not isinstance(feature, Mapping):
-        return []
-    if feature.get("_type") == "ClassLabel":
-        return list(map(str, feature.get("names") or ()))
-    return class_names(feature.get("feature"))

@@ -1,26 +1,22 @@
-"""BM25 retrieval by Pyserini, in a process of its own: `python -m trainables.data.retrieval INDEX FOLDER ...`.
+"""BM25 retrieval by Pyserini, in a process of its own: `python -m trainables.data.retrieval {index,search} ...`.
 
-A JVM and Ray in one process end in a crash, so this process only reads and writes files; `candidates`
-starts it with the right Java. No other module may import this one.
+A JVM and Ray in one process end in a crash, so this process only reads and writes files; `candidates` starts it with
+the right Java. No other module may import this one.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
+import sys
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from trainables.core.machine import usable_cpus
 
-PROGRESS = "progress: "  # begins a line that `candidates` shows to the user
-DOCUMENTS_A_NOTE, QUERIES_A_NOTE = 100_000, 1000
-
-
-def report(text: str) -> None:
-    """Prints a line of progress, which `candidates` shows to the user."""
-    print(f"{PROGRESS}{text}", flush=True)
+QUERIES = 1000  # searched at once
 
 
 def start_java() -> None:
@@ -43,62 +39,48 @@ def java(name: str) -> Any:
     return autoclass(name)
 
 
-def write_index(collection: Path, folder: Path) -> None:
+def index(collection: Path, folder: Path) -> None:
     """Writes a Lucene index of a JSON-lines collection {"id", "contents"}, stemmed and stopped as Anserini does."""
     indexer = java("io.anserini.index.SimpleIndexer")(str(folder), False, usable_cpus())
     with collection.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
+        for line in lines:
             indexer.addRawDocument(line)
-            if number % DOCUMENTS_A_NOTE == 0:
-                report(f"indexed {number:,} documents")
     indexer.close()
 
 
 def search(index: Path, folder: Path, k1: float, b: float, top_k: int) -> None:
-    """Writes a TREC run of the top documents, run.SPLIT.txt, for each queries.SPLIT.jsonl of the folder."""
+    """Writes query, document and score of the top documents, float64 [n, 3], to SPLIT.npy for each SPLIT.jsonl of
+    queries {"id", "contents"}. Scores have nine digits, as a float32 has."""
+    from pyserini.pyclass import JArrayList  # type: ignore[import-untyped]
+
     # Otherwise a query of more than 1,024 different words, such as a long conversation, would end the whole retrieval.
     java("org.apache.lucene.search.IndexSearcher").setMaxClauseCount(2**31 - 1)
     searcher = java("io.anserini.search.SimpleSearcher")(str(index))
     searcher.set_bm25(k1, b)
-    for queries in sorted(folder.glob("queries.*.jsonl")):
-        split = queries.name.split(".")[1]
-        search_split(searcher, queries, folder / f"run.{split}.txt", top_k)
-
-
-def search_split(searcher: Any, queries: Path, run: Path, top_k: int) -> None:
-    """Writes the run of a JSON-lines file of queries {"id", "contents"}."""
-    from pyserini.pyclass import JArrayList  # type: ignore[import-untyped]
-
-    rows = list(map(json.loads, queries.read_text(encoding="utf-8").splitlines()))
-    with run.open("w", encoding="utf-8") as file:
-        for start in range(0, len(rows), QUERIES_A_NOTE):
-            part = rows[start : start + QUERIES_A_NOTE]
+    for queries in sorted(folder.glob("*.jsonl")):
+        rows = list(map(json.loads, queries.read_text(encoding="utf-8").splitlines()))
+        parts = [np.empty((0, 3))]
+        for start in range(0, len(rows), QUERIES):
+            part = rows[start : start + QUERIES]
             texts, ids = JArrayList(), JArrayList()
             for row in part:
                 texts.add(row["contents"])
                 ids.add(row["id"])
             hits = searcher.batch_search(texts, ids, top_k, usable_cpus())
             for row in part:
-                for rank, hit in enumerate(hits.get(row["id"]) or [], 1):
-                    file.write(f"{row['id']} Q0 {hit.docid} {rank} {hit.score:.9g} bm25\n")
-            if len(rows) > QUERIES_A_NOTE:
-                report(f"searched {start + len(part):,} of {len(rows):,} queries")
+                found = [(row["id"], hit.docid, f"{hit.score:.9g}") for hit in hits.get(row["id"]) or []]
+                parts.append(np.array(found, np.float64).reshape(-1, 3))
+        np.save(queries.with_suffix(".npy"), np.concatenate(parts))
 
 
-def main() -> None:
-    """Builds the index if a collection is given, then searches it."""
-    parser = argparse.ArgumentParser(prog="trainables.data.retrieval")
-    parser.add_argument("index", type=Path)
-    parser.add_argument("folder", type=Path, help="has queries.SPLIT.jsonl")
-    for name, kind in (("--k1", float), ("--b", float), ("--top-k", int)):
-        parser.add_argument(name, type=kind, required=True)
-    parser.add_argument("--collection", type=Path, help="builds the index first")
-    arguments = vars(parser.parse_args())
+def main(command: str, one: str, other: str, *settings: str) -> None:
     start_java()
-    if collection := arguments.pop("collection"):
-        write_index(collection, arguments["index"])
-    search(**arguments)
+    if command == "index":
+        index(Path(one), Path(other))
+    else:
+        k1, b, top_k = settings
+        search(Path(one), Path(other), float(k1), float(b), int(top_k))
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

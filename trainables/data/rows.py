@@ -87,25 +87,13 @@ def as_numbers(series: pd.Series) -> np.ndarray:
     return pc.fill_null(values, np.nan).to_numpy()
 
 
-def rows_of(ids: pd.Series, known: pd.Series) -> np.ndarray:
-    """The row of each id among the `known` ones, the first of equal ones, -1 for none; int64 [N]."""
-    return pc.fill_null(pc.index_in(arrow(ids), arrow(known).combine_chunks()), -1).to_numpy().astype(np.int64)
+def rows_of(ids: pd.Series, known: pd.Series | pa.Array) -> np.ndarray:
+    """The row of each id among the `known` ones, the first of equal ones, -1 for none; int64 [N]. Ids are compared in
+    Unicode's normal form C: macOS writes names of files in form D."""
+    values = arrow(known).combine_chunks() if isinstance(known, pd.Series) else known
+    return pc.fill_null(pc.index_in(_composed(arrow(ids)), _composed(values)), -1).to_numpy().astype(np.int64)
 
 
-def repeats_of(*keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(rows whose keys are those of an earlier row; the first such row of each), of N rows."""
-    count = len(keys[0])
-    order = np.lexsort(keys)  # stable
-    new = np.ones(count, bool)
-    new[1:] = np.any([key[order][1:] != key[order][:-1] for key in keys], axis=0)
-    first = np.empty(count, np.int64)
-    first[order] = order[np.maximum.accumulate(np.where(new, np.arange(count), 0))]
-    later = np.flatnonzero(first != np.arange(count))
-    return later, first[later]
-
-
-def alike(ids: pa.ChunkedArray) -> pa.ChunkedArray:
-    """What is left of ids without what programs lose or add: spaces at the ends, the form of their Unicode, leading
-    zeros and .0 of a number."""
-    plain = pc.utf8_normalize(pc.utf8_trim_whitespace(ids), form="NFC")
-    return pc.replace_substring_regex(plain, r"^0*([0-9]+)(\.0+)?$", r"\1")
+def _composed(values: Any) -> Any:
+    is_ascii = pc.all(pc.string_is_ascii(values)).as_py()
+    return values if is_ascii else pc.utf8_normalize(values, form="NFC")

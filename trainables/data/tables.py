@@ -1,12 +1,11 @@
 """Data as tables: what every form of data is read into, and the rules that tables keep.
 
 A table is a pandas DataFrame with the field's column names (qid, docno, text, label, score, rank) and two more, `file`
-and `line` (from 1; of Parquet and Arrow the row), by which rules name a row (`located`).
+and `line` (from 1; of Parquet, Arrow and arrays of JSON the row), by which rules name a row (`located`).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,11 +20,10 @@ from trainables.core.prose import counted
 from trainables.data.columns import FLOAT32_END, MAX_GRADE
 from trainables.data.files import first_lines
 from trainables.data.parsing import delimited, json_values, rows_of_file
-from trainables.data.rows import arrow, as_numbers, count_of_lines, file_name, flags, place, places, repeats_of
+from trainables.data.rows import arrow, as_numbers, count_of_lines, file_name, flags, place, places
 from trainables.data.settings import DataConfig
 
-FEW, SHARE = 3, 0.01  # rows of a file whose ids may match nothing: so many, or this share if that is more
-BAD_SHARE = 0.2  # rows of a file that may be unusable for what they hold, or one row
+BAD_SHARE = 0.2  # rows of a file that may be unusable, or one row
 ID_SPACES = r"[ \t\r\n\v\f]"  # white space of ASCII, which a TREC file cannot hold in an id
 
 
@@ -43,7 +41,6 @@ class Tables:
     classes   names of the classes, of which labels are the numbers, for pairs to classify; each query has one document
     features  float32 [docs, F], for documents without texts; qrels then have their `row`, too
     ids_given whether the ids are the data's own, so that a query may be a document too
-    partial   whether judgments and runs may name any number of documents outside the collection, as ir_datasets' do
     """
 
     docs: pd.DataFrame | Iterable[pd.DataFrame]
@@ -56,7 +53,6 @@ class Tables:
     classes: tuple[str, ...] = ()
     features: np.ndarray | None = None
     ids_given: bool = False
-    partial: bool = False
 
 
 @dataclass
@@ -85,74 +81,42 @@ class Reading:
         return frame[good]
 
     def leave_out(
-        self,
-        frame: pd.DataFrame,
-        good: Any,
-        noun: str,
-        why: str,
-        wrong: str,
-        right: str,
-        *,
-        few: int = 1,
-        share: float = BAD_SHARE,
-        rows: int | None = None,
-        each: str | None = None,
+        self, frame: pd.DataFrame, good: Any, noun: str, why: str, wrong: str, right: str, rows: int | None = None
     ) -> pd.DataFrame:
-        """The rows that are `good`. Some others are left out with a note, `noun why left out`, as published collections
-        have them; with `data.strict`, or if they are more than `few` and this `share` of the rows, or half of them,
-        they are a problem as for `require`. `rows`: of the file, if not those of the table; `each`: a column of which
-        equal values count once."""
+        """The rows that are `good`. Others are left out with a note, `noun why left out`, as published collections have
+        them; with `data.strict`, or if they are more than one and a fifth of the rows, or half of them, they are a
+        problem as for `require`. `rows`: of the file, if not those of the table."""
         good = np.asarray(good, bool)
         bad, rows = frame[~good], rows or len(frame)
         if not len(bad):
             return frame
-        count = bad[each].nunique() if each else len(bad)
-        if self.config.strict or count > max(few, share * rows) or 2 * len(bad) >= rows:
+        if self.config.strict or len(bad) > max(1, BAD_SHARE * rows) or 2 * len(bad) >= rows:
             return self.require(frame, good, wrong, right)
         self.notes.append(f"{file_name(bad)}: {counted(len(bad), noun)} {why} left out ({places(bad)})")
         return frame[good]
 
-    def once(self, frame: pd.DataFrame, keys: Sequence[np.ndarray], value: str, what: str) -> pd.DataFrame:
-        """The first of the rows that have the same `keys` (int [N] each). A later one with the same `value` is left out
-        with a note; with another one it contradicts the first, which is a problem. `what`: the value in words, "grade
-        of '{qid}'"."""
-        later, first = repeats_of(*keys)
-        same = self._same(frame, later, first, value, what)
-        if same.any():
-            row, earlier = frame.iloc[later[same][:1]], frame.iloc[first[same][:1]]
-            self.repeated(row, int(same.sum()), f"{places(row)} says what {places(earlier)} says")
-        return frame[~np.isin(np.arange(len(frame)), later)] if len(later) else frame
-
-    def one_value(self, frame: pd.DataFrame, keys: Sequence[np.ndarray], value: str, what: str) -> pd.DataFrame:
-        """The rows whose `value` is that of the first row with the same `keys`; another one is a problem, as for
-        `once`."""
-        later, first = repeats_of(*keys)
-        other = later[~self._same(frame, later, first, value, what)]
-        return frame[~np.isin(np.arange(len(frame)), other)] if len(other) else frame
-
-    def _same(self, frame: pd.DataFrame, later: np.ndarray, first: np.ndarray, value: str, what: str) -> np.ndarray:
-        """Whether the rows `later` have the value of the rows `first`, bool [N]; a problem where they have not."""
-        values = frame[value].to_numpy()
-        same = np.asarray(values[later] == values[first], bool)
+    def once(self, frame: pd.DataFrame, keys: Sequence[str], value: str, what: str, noted: bool = True) -> pd.DataFrame:
+        """The first of the rows that have the same values in the columns `keys`. A later one with the same `value` is
+        left out, with a note if `noted`; with another one it contradicts the first, which is a problem. `what`: the
+        value in words, "grade of '{qid}'"."""
+        repeated = frame.duplicated(list(keys)).to_numpy()
+        if not repeated.any():
+            return frame
+        position = pd.Series(np.arange(len(frame)), frame.index)
+        first = position.groupby([frame[key] for key in keys], observed=True).transform("min").to_numpy()
+        later, earlier = frame[repeated], frame.iloc[first[repeated]]
+        same = later[value].to_numpy() == earlier[value].to_numpy()
         if not same.all():
-            rows, earlier = frame.iloc[later[~same]], frame.iloc[first[~same][:1]]
-            wrong = f"another {what.format(**rows.iloc[0])} than in {place(earlier)}{count_of_lines(rows['line'])}"
+            rows = later[~same]
+            wrong = (
+                f"another {what.format(**rows.iloc[0])} than in {place(earlier[~same])}{count_of_lines(rows['line'])}"
+            )
             self.problem(place(rows), wrong, "keep the row that is right")
-        return same
-
-    def repeated(self, rows: pd.DataFrame, count: int, said: str) -> None:
-        """A note on rows that say again what others say."""
-        noun = "repeated row" if count == 1 else "repeated rows"
-        self.notes.append(f"{file_name(rows)}: {count:,} {noun} left out (the first: {said})")
-
-    def row_problems(self, frame: pd.DataFrame, rows: Sequence[tuple[int, str, str]]) -> None:
-        """Problems of single rows, one of each kind. `rows`: number of the row, what is wrong, what would be right."""
-        kinds: dict[str, list[tuple[int, str, str]]] = {}
-        for row in rows:
-            kinds.setdefault(re.sub(r"'[^']*'|\d+", "", row[1]), []).append(row)
-        for equal in kinds.values():
-            bad = frame.iloc[[number for number, _, _ in equal]].assign(wrong=[wrong for _, wrong, _ in equal])
-            self.require(bad, np.zeros(len(bad), bool), "{wrong}", equal[0][2])
+        if noted and same.any():
+            noun = "repeated row" if same.sum() == 1 else "repeated rows"
+            which = f"{places(later[same][:1])} says what {places(earlier[same][:1])} says"
+            self.notes.append(f"{file_name(later)}: {same.sum():,} {noun} left out (the first: {which})")
+        return frame[~repeated]
 
     def problem(self, location: object, wrong: str, right: str) -> None:
         self.problems.append(Problem(str(location), wrong, right))
@@ -202,7 +166,7 @@ class Reading:
         """A file without a header whose lines have these `columns`; of several lists, of different lengths, the first
         lines tell which. A column whose name is empty or begins with _ is not kept. `separator`: None is white space of
         ASCII, as in trec_eval. Fields are texts without quoting; blank lines are skipped."""
-        return pd.concat(list(delimited(path, columns, separator, self.problems)), ignore_index=True)
+        return pd.concat(list(self.parts(path, *columns, separator=separator)), ignore_index=True)
 
     def parts(self, path: Path, *columns: Sequence[str], separator: str | None = "\t") -> Iterator[pd.DataFrame]:
         """As `table`, in several tables, for a file that memory cannot hold."""

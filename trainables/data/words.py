@@ -117,23 +117,11 @@ def index_words(texts: Iterable[str], cut: Cut = "spaces") -> WordRows:
     return WordRows(flat, offsets, tuple(word.decode() for word in ids), cut)
 
 
-class LookUp:
-    """Looks up the words of texts in one vocabulary; words that it lacks become UNKNOWN."""
-
-    def __init__(self, vocabulary: tuple[str, ...], cut: Cut = "spaces"):
-        self.vocabulary = vocabulary
-        self.cut: Cut = cut
-        self._ids = {word.encode(): number for number, word in enumerate(vocabulary)}
-
-    def __call__(self, texts: Iterable[str]) -> WordRows:
-        """Word ids of N texts."""
-        flat, offsets = number_words(texts, lambda row: map(self._ids.get, row, repeat(UNKNOWN)), self.cut)
-        return WordRows(flat, offsets, self.vocabulary, self.cut)
-
-
 def look_up(texts: Iterable[str], vocabulary: tuple[str, ...], cut: Cut = "spaces") -> WordRows:
     """Word ids of texts in a given vocabulary; words that it lacks become UNKNOWN."""
-    return LookUp(vocabulary, cut)(texts)
+    ids = {word.encode(): number for number, word in enumerate(vocabulary)}
+    flat, offsets = number_words(texts, lambda row: map(ids.get, row, repeat(UNKNOWN)), cut)
+    return WordRows(flat, offsets, vocabulary, cut)
 
 
 def number_words(

@@ -14,7 +14,7 @@ from trainables.core.errors import DataError, Problem
 from trainables.core.files import write_text
 from trainables.data.cells import usable_id
 from trainables.data.columns import MAX_GRADE, RankingData, Split
-from trainables.data.files import beginning, json_wrong, parsed_json, unreadable, whole_text
+from trainables.data.files import beginning, read_json, unreadable
 from trainables.evaluation.metrics import TrecOrder
 
 Table = dict[str, dict[str, Any]]  # query -> document -> grade or score
@@ -66,11 +66,7 @@ def _read(path: Path, value: str) -> Table:
 
 def _of_json(path: Path, column: str) -> Table:
     """The same of a file of JSON, {query: {document: value}}, as pytrec_eval and ranx have it."""
-    try:
-        whole = parsed_json(whole_text(path))
-    except ValueError as error:
-        raise DataError(Problem(f"{path}:1", json_wrong(error), "{QUERY: {DOCUMENT: VALUE}}")) from None
-    return by_query(rows_of_mapping(whole, str(path)), str(path), column)
+    return by_query(rows_of_mapping(read_json(path), str(path)), str(path), column)
 
 
 def rows_of_mapping(table: Mapping[Any, Any], name: str) -> Iterator[tuple[str, str, Any]]:

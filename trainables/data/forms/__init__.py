@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,10 +42,8 @@ class Form:
 FORMS = """
 trec|trec:FORM|trec_eval|TREC folder: collection.tsv, queries.SPLIT.tsv, qrels.SPLIT.txt, run.SPLIT.txt
 beir|beir:FORM|Thakur et al. 2021|BEIR folder: corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv, run.SPLIT.txt
-pairs|pairs:FORM|sentence-transformers, MS MARCO|pairs and triples: {train,dev,test}.{jsonl,csv,tsv,parquet} with \
-columns query, positive, negative or query, document, label
-datasets|datasets:FORM|Lhoest et al. 2021|the same columns as datasets on disk: DatasetDict.save_to_disk with train, \
-validation, test
+pairs|pairs:FORM|sentence-transformers, MS MARCO|pairs and triples: {train,dev,test}.{jsonl,csv,tsv,parquet}, or \
+DatasetDict.save_to_disk, with columns query, positive, negative or query, document, label
 wikiqa|wikiqa:FORM|Yang et al. 2015|WikiQA folder: WikiQA-train.tsv, WikiQA-dev.tsv, WikiQA-test.tsv
 conversation|conversation:FORM|MSDialog, MANtIS, UDC, Douban|conversation folder: train.tsv, valid.tsv, test.tsv with \
 label, utterances, response
@@ -94,20 +93,14 @@ def reader_for(folder: Path) -> str:
         return names[0]
     if names:
         raise DataError(Problem(str(folder), f"could be {' or '.join(names)}", "keep one form a folder"))
-    if folder.is_dir() and not any(folder.iterdir()):
-        raise DataError(Problem(str(folder), "an empty folder", "a folder with data (tune-cl list data has all forms)"))
-    right = f"{_near(folder)}tune-cl list data has all forms"
-    raise DataError(Problem(str(folder), "no known form of data", right))
+    raise DataError(Problem(str(folder), "no known form of data", f"{_near(folder)}tune-cl list data has all forms"))
 
 
 def _near(folder: Path) -> str:
-    """A folder with data in a folder that has none, or its archives. Of a file: the folder that it belongs to."""
-    folders = [folder.parent]
-    if folder.is_dir():
-        folders = sorted(path for path in (*folder.glob("*"), *folder.glob("*/*")) if path.is_dir())
-    for near in folders:
-        for entry in READERS.entries.values():
-            if entry.value.files(near):
-                return f"{near} has the files of: {entry.summary.partition(':')[0]}; give {near}; "
+    """A folder with data in a folder that has none, or its archives. Of a file or an empty folder: what it lies in."""
+    near = [path for path in (*folder.glob("*"), *folder.glob("*/*")) if path.is_dir()] or [folder.parent]
+    for place, entry in product(sorted(near), READERS.entries.values()):
+        if entry.value.files(place):
+            return f"{place} has the files of: {entry.summary.partition(':')[0]}; give {place}; "
     packed = [path.name for path in files_in(folder) if path.name.endswith(ARCHIVES)]
     return f"unpack {packed[0]}; " if packed and folder.is_dir() else ""

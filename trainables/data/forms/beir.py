@@ -14,7 +14,7 @@ from trainables.data.columns import SPLITS
 from trainables.data.files import found, split_files
 from trainables.data.forms import Form
 from trainables.data.judgments import RUN_FILE, SCORES_FILE, judged, runs_of, scores_of
-from trainables.data.rows import alike, arrow, located
+from trainables.data.rows import located
 from trainables.data.tables import Reading, Tables
 
 PART = 1 << 16  # documents in memory at once
@@ -39,7 +39,7 @@ def read(folder: Path, reading: Reading) -> Tables:
     qrels = {split: judged(file, reading) for split, file in judgments.items()}
     return Tables(
         docs=named_texts(found(folder, "corpus.jsonl") or folder, reading, "docno"),
-        queries={split: queries[_are_judged(queries["qid"], frame["qid"])] for split, frame in qrels.items()},
+        queries={split: _judged_queries(queries, frame) for split, frame in qrels.items()},
         qrels=qrels,
         runs=runs_of(folder, reading, qrels),
         scores=scores_of(folder, reading),
@@ -47,13 +47,10 @@ def read(folder: Path, reading: Reading) -> Tables:
     )
 
 
-def _are_judged(queries: pd.Series, judged: pd.Series) -> pd.Series:
-    """Which queries are judged, perhaps by an id that is spelled otherwise; bool [N]."""
-    exact = queries.isin(judged)
-    unmatched = judged[~judged.isin(queries)]
-    if unmatched.empty:
-        return exact
-    return exact | pd.Series(alike(arrow(queries)).to_pylist(), queries.index).isin(alike(arrow(unmatched)).to_pylist())
+def _judged_queries(queries: pd.DataFrame, qrels: pd.DataFrame) -> pd.DataFrame:
+    """The queries that are judged; all where none is, of which the error for unknown ids names one."""
+    is_judged = queries["qid"].isin(qrels["qid"])
+    return queries[is_judged] if is_judged.any() else queries
 
 
 def named_texts(path: Path, reading: Reading, name: str) -> Iterator[pd.DataFrame]:
@@ -71,15 +68,13 @@ def _named_rows(path: Path, reading: Reading) -> Iterator[tuple[int, str, str]]:
     """(line, id, text) of each object."""
     keys: tuple[str, str] | None = None
     for line, value in reading.objects(path):
-        if not isinstance(value, dict):
-            reading.problem(f"{path}:{line}", "not a JSON object", "each row is a JSON object with an id and a text")
-            continue
-        keys = keys or (_first_of(IDS, value), _first_of(TEXTS, value))
-        identity = id_of(value.get(keys[0]))
-        if not is_text(identity):
-            reading.problem(f"{path}:{line}", f"'{keys[0]}' is not a text", "give each object an id and a text")
-            continue
         try:
+            if not isinstance(value, dict):
+                raise Wrong("not a JSON object", "each row is a JSON object with an id and a text")
+            keys = keys or (_first_of(IDS, value), _first_of(TEXTS, value))
+            identity = id_of(value.get(keys[0]))
+            if not is_text(identity):
+                raise Wrong(f"'{keys[0]}' is not a text", "give each object an id and a text")
             text = text_of(keys[1], {TITLE: value.get(TITLE), TEXTS[0]: value.get(keys[1])})
         except Unusable:
             text = ""  # of which the collection's check says how many there are

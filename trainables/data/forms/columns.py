@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from trainables.data.cells import Wrong, is_number, whole_number
+from trainables.data.cells import Wrong, number_of, whole_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -164,7 +165,7 @@ def names_columns(row: Sequence[str]) -> bool:
     if all(map(_NAME.fullmatch, row)) or any(name.strip().lower() in KNOWN for name in row):
         return True
     matches = sum(bool(KNOWN.intersection(re.findall(r"[^\W\d_]+", field.lower()))) for field in row)
-    short = all(len(field.split()) <= 4 and len(field) <= SHORT and not is_number(field) for field in row)
+    short = all(len(field.split()) <= 4 and len(field) <= SHORT and not _is_number(field) for field in row)
     return short and len(row) > 1 and matches >= 2
 
 
@@ -172,16 +173,13 @@ def names_without_header(rows: Sequence[Sequence[Any]]) -> tuple[str, ...]:
     """Names for the columns of rows without a header, by what they hold: query and relevant document, then other
     documents, or one grade. Raises Wrong for rows that could mean anything else."""
     columns = [[str(cell).strip() for cell in column] for column in zip(*rows, strict=True)]
-    kinds = [_kind(column) for column in columns]
-    kinds[:1] = ["texts" if kinds[0] == "few values" else kinds[0]]  # of queries few may repeat
-    if len(kinds) == 1:
-        raise Wrong("rows of one column, without a header", f"give {HEADER}")
+    kinds = ["texts" if _kind(columns[0]) == "few values" else _kind(columns[0]), *map(_kind, columns[1:])]
     if kinds == ["texts", "texts", "grades"]:
         return "query", "document", "label"
-    if set(kinds) == {"texts"}:
-        return ("query", "positive", "negative", *(f"negative_{number}" for number in range(2, len(kinds))))[
-            : len(kinds)
-        ]
+    if set(kinds) == {"texts"} and len(kinds) > 1:
+        return "query", "positive", *(f"negative_{number}" for number in range(1, len(kinds) - 1))
+    if len(kinds) == 1:
+        raise Wrong("rows of one column, without a header", f"give {HEADER}")
     number, kind = next((number, kind) for number, kind in enumerate(kinds, 1) if kind != "texts")
     raise Wrong(f"no header, and column {number} holds {kind} ('{columns[number - 1][0][:40]}')", f"give {HEADER}")
 
@@ -189,7 +187,12 @@ def names_without_header(rows: Sequence[Sequence[Any]]) -> tuple[str, ...]:
 def _kind(column: Sequence[str]) -> str:
     """What a column without a name holds: texts, grades, other numbers or few values that repeat."""
     distinct = set(column)
-    if all(map(is_number, column)):
-        whole = all((whole_number(text) or 0) >= 0 and whole_number(text) is not None for text in distinct)
-        return "grades" if whole and len(distinct) <= 2 * FEW else "numbers"
+    if all(map(_is_number, column)):
+        whole = [whole_number(text) for text in distinct]
+        grades = len(distinct) <= 2 * FEW and all(number is not None and number >= 0 for number in whole)
+        return "grades" if grades else "numbers"
     return "few values" if len(column) > 2 * FEW and len(distinct) <= FEW else "texts"
+
+
+def _is_number(text: str) -> bool:
+    return math.isfinite(number_of(text.strip()))

@@ -59,9 +59,6 @@ def _candidates(split: str, path: Path, reading: Reading) -> pd.DataFrame:
     rows = rows.astype({"label": int})
     group = (rows["context"] != rows["context"].shift()).cumsum().rename("group")
     labels = rows.groupby(group)["label"]
-    two = (labels.cumcount() == 1) & (labels.transform("first") == 1) & (rows["label"] == 1)
-    if split == "train":  # two contexts run together
-        reading.require(rows, ~two, "two right responses first", "keep the right response, then the wrong ones")
     answered = labels.transform("max") > 0
     if bare := group[~answered].nunique():
         fate = "dropped" if split == "train" else "kept, to count 0"

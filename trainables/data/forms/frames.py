@@ -77,19 +77,11 @@ def _arrow(table: Any) -> pa.Table:
         if isinstance(table, Mapping):
             return pa.table({str(name): list(column) for name, column in table.items()})
         if isinstance(table, Iterable) and not isinstance(table, str | bytes):
-            return _of_rows(list(table))  # an IterableDataset is one too
+            return pa.Table.from_pylist([dict(row) for row in table])  # an IterableDataset is one too
     except (pa.ArrowException, TypeError, ValueError) as error:
         right = "columns of one kind each: texts, numbers, or lists of them"
         raise DataError(Problem("data", f"no table of Arrow ({str(error).splitlines()[0][:200]})", right)) from None
     raise DataError(Problem("data", f"'{type(table).__name__}' is not a kind of data", KINDS))
-
-
-def _of_rows(rows: list[Any]) -> pa.Table:
-    wrong = next((number for number, row in enumerate(rows) if not isinstance(row, Mapping)), None)
-    if wrong is not None or not rows:
-        what = "no rows" if wrong is None else f"row {wrong} is a '{type(rows[wrong]).__name__}', no mapping"
-        raise DataError(Problem("data", what, KINDS))
-    return pa.Table.from_pylist([dict(row) for row in rows])
 
 
 def _numbered(table: pa.Table, name: str) -> pa.Table:

@@ -46,21 +46,19 @@ def read(folder: Path, reading: Reading) -> Tables:
     training pools are the right answers and others drawn with a fixed seed, `data.top_k` in all. A right answer that is
     not in the pool counts as not retrieved, but in training it is added to the pool.
     """
-    versions = [version for version, name in ANSWERS.items() if found(folder, name)]
-    if len(versions) > 1:
-        raise DataError(Problem(str(folder), "versions 1 and 2 of InsuranceQA", "keep one version a folder"))
+    version = next(version for version, name in ANSWERS.items() if found(folder, name))
     table = reading.table(found(folder, VOCABULARY) or folder / VOCABULARY, ("index", "word"))
     words = dict(zip(table["index"], table["word"].str.strip(), strict=True))
-    answers = reading.table(found(folder, ANSWERS[versions[0]]) or folder, ("docno", "text"))
+    answers = reading.table(found(folder, ANSWERS[version]) or folder, ("docno", "text"))
     answers = reading.require(answers, ~answers["docno"].duplicated(), "label '{docno}' a second time", "keep one row")
     answers = _with_words(reading.ids(answers, "docno"), words, reading)
-    sources = _pools(folder, reading.config.depth()) if versions == [2] else named_files(folder, QUESTIONS)
+    sources = _pools(folder, reading.config.depth()) if version == 2 else named_files(folder, QUESTIONS)
     if not sources:
         raise DataError(Problem(str(folder), "no questions", "give the files with the questions' answers and pools"))
     reading.finish()
     tables = Tables(answers, {}, {})
     for split, path in sources.items():
-        questions = reading.table(path, COLUMNS_2 if versions == [2] else COLUMNS[split])
+        questions = reading.table(path, COLUMNS_2 if version == 2 else COLUMNS[split])
         _add_split(split, _with_words(questions, words, reading), tables, answers["docno"].tolist(), reading)
     return tables
 
@@ -82,7 +80,7 @@ def _with_words(frame: pd.DataFrame, words: dict[str, str], reading: Reading) ->
 def _require_known(
     frame: pd.DataFrame, column: str, values: Container[str], wrong: str, reading: Reading
 ) -> pd.DataFrame:
-    """The rows in whose `column` all words are `known`; `wrong` names the first that is not, as {unknown}."""
+    """The rows in whose `column` all words are `values`; `wrong` names the first that is not, as {unknown}."""
     unknown = [next((word for word in text.split() if word not in values), "") for text in frame[column]]
     good = [not word for word in unknown]
     return reading.require(frame.assign(unknown=unknown), good, wrong, "add it there, or give the right file")
@@ -90,9 +88,8 @@ def _require_known(
 
 def _add_split(split: str, questions: pd.DataFrame, tables: Tables, labels: list[str], reading: Reading) -> None:
     """Adds the questions of a split with their judged answers and pools. `labels`: of all answers."""
-    label_ids = set(labels)
     for column in questions.columns.intersection(["answers", "pool"]):
-        questions = _require_known(questions, column, label_ids, "there is no answer '{unknown}'", reading)
+        questions = _require_known(questions, column, {*labels}, "there is no answer '{unknown}'", reading)
     questions = reading.texts(questions, "answers")
     questions = questions.assign(qid=[f"{split}-{number}" for number in range(1, len(questions) + 1)])
     right = [list(dict.fromkeys(text.split())) for text in questions["answers"]]

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from trainables.core.errors import DataError, Problem, WorkFailed
-from trainables.core.prose import counted, say
+from trainables.core.prose import counted
 from trainables.data.cells import usable_id
 from trainables.data.columns import MAX_GRADE, SPLITS
 from trainables.data.forms import IR_DATASETS
@@ -76,8 +76,7 @@ def _judged(name: str) -> Any:
 
 
 def read_source(names: Mapping[str, str], reading: Reading) -> Tables:
-    """The datasets of these names, by split, with the judged queries alone. What has no text, and repeated judgments,
-    published collections have: they are left out with a note. The library's `scoreddocs` are the run if
+    """The datasets of these names, by split, with the judged queries alone. The library's `scoreddocs` are the run if
     `data.candidates` asks for one. Raises DataError for data that cannot be used, WorkFailed if the library cannot get
     it; while documents are read, too."""
     import ir_datasets
@@ -87,96 +86,78 @@ def read_source(names: Mapping[str, str], reading: Reading) -> Tables:
     if len(collections) > 1:
         wrong = f"the splits search different collections ({', '.join(sorted(collections))})"
         raise DataError(Problem(LOCATION, wrong, "name splits of one collection"))
-    docs = _documents(next(iter(datasets.values())), collections.pop(), reading)
-    tables = Tables(docs, {}, {}, ids_given=True, partial=True)
+    docs = _documents(next(iter(datasets.values())), collections.pop())
+    tables = Tables(docs, {}, {}, ids_given=True)
     for split, dataset in datasets.items():
         name = names[split]
         with _named_errors(name):
             tables.queries[split], tables.qrels[split] = _judged_queries(split, name, dataset, reading)
             if reading.config.candidates == "run" and dataset.has_scoreddocs():
-                tables.runs[split] = _run(split, name, dataset, tables.queries[split], reading)
+                tables.runs[split] = _run(split, name, dataset, tables.queries[split])
     return tables
 
 
 @contextmanager
 def _named_errors(name: str) -> Iterator[None]:
-    """Names the dataset in errors of the library: WorkFailed for getting its files, DataError for their content."""
+    """Names the dataset in errors of the library, which downloads it, or finds that its copy is broken."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)  # the library logs each attempt to download: the error is one line
     try:
         yield
-    except (OSError, RuntimeError) as error:
-        why = "its servers cannot be reached" if "ConnectionError" in str(error) else " ".join(str(error).split())[:300]
-        raise WorkFailed(f"ir_datasets could not get '{name}': {why}") from error
-    except (ValueError, LookupError, TypeError, AttributeError, EOFError, zlib.error) as error:
-        wrong = f"'{name}' of ir_datasets cannot be read ({type(error).__name__}: {error})"
-        raise DataError(Problem(LOCATION, wrong, "remove the library's copy so that it is downloaded again")) from error
+    except (OSError, RuntimeError, ValueError, LookupError, TypeError, AttributeError, EOFError, zlib.error) as error:
+        why = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        raise WorkFailed(f"ir_datasets could not give '{name}' ({why})") from error
     finally:
         logging.disable(before)
 
 
-def _documents(dataset: Any, name: str, reading: Reading) -> Iterator[pd.DataFrame]:
+def _documents(dataset: Any, name: str) -> Iterator[pd.DataFrame]:
     """docno, text of the collection, in parts."""
-    say("reading documents through ir_datasets")
-    count, usable = 0, 0
+    count = 0
     with _named_errors(name):
         rows = ((each.doc_id, " ".join(each.default_text().split())) for each in dataset.docs_iter())
         for frame in _parts(rows, "docno", "text"):
-            frame = located(frame, f"{IR_DATASETS}{name}", np.arange(count + 1, count + 1 + len(frame)))
+            yield located(frame, f"{IR_DATASETS}{name}", np.arange(count + 1, count + 1 + len(frame)))
             count += len(frame)
-            frame = frame[frame["text"] != ""]
-            usable += len(frame)
-            yield frame
-    if not usable:
-        raise DataError(Problem(LOCATION, "no documents with text", "use a collection with texts"))
-    if usable < count:
-        reading.notes.append(f"{counted(count - usable, 'document')} without text left out")
+    if not count:
+        raise DataError(Problem(LOCATION, f"'{name}' has no documents", "use a collection with texts"))
 
 
 def _judged_queries(split: str, name: str, dataset: Any, reading: Reading) -> tuple[pd.DataFrame, pd.DataFrame]:
     """(qid, text; qid, docno, label) of the judged queries. Of a dataset of triples the first document of each pair is
     relevant and the second is not, unless the judgments say otherwise."""
     texts = {query.query_id: " ".join(query.default_text().split()) for query in dataset.queries_iter()}
-    qrels = _table(((each.query_id, each.doc_id, each.relevance) for each in dataset.qrels_iter()), "label")
-    judged = qrels["qid"].unique().tolist()
+    rows = [(each.query_id, each.doc_id, min(max(each.relevance, 0), MAX_GRADE)) for each in dataset.qrels_iter()]
+    judged = list(dict.fromkeys(query for query, _, _ in rows))
     ids = [query for query in judged if usable_id(query) and texts.get(query)]
     if len(ids) < len(judged):
         reading.notes.append(f"{split}: {counted(len(judged) - len(ids), 'judged query')} without text left out")
     queries = pd.DataFrame({"qid": ids, "text": [texts[query] for query in ids]}, dtype="str")
+    pairs: Iterable[Any] = ()
     if "triples" in name and dataset.has_docpairs():  # msmarco-passage/train has 269 million pairs besides
         pairs = (((pair.query_id, pair.doc_id_a, 1), (pair.query_id, pair.doc_id_b, 0))
                  for pair in dataset.docpairs_iter())  # fmt: skip
-        given = _table(chain.from_iterable(pairs), "label")
-        qrels = pd.concat([qrels, given]).drop_duplicates(["qid", "docno"])
-    qrels = _of_queries(
-        qrels.assign(label=qrels["label"].clip(0, MAX_GRADE)), queries, split, "repeated judgment", reading
-    )
-    return located(queries, f"{IR_DATASETS}{name}"), located(qrels, f"{IR_DATASETS}{name}")
+    qrels = _rated(chain(rows, chain.from_iterable(pairs)), "label", name, queries)
+    return located(queries, f"{IR_DATASETS}{name}"), qrels
 
 
-def _run(split: str, name: str, dataset: Any, queries: pd.DataFrame, reading: Reading) -> pd.DataFrame:
+def _run(split: str, name: str, dataset: Any, queries: pd.DataFrame) -> pd.DataFrame:
     """qid, docno, score of the scored documents."""
     rows = ((each.query_id, each.doc_id, each.score) for each in dataset.scoreddocs_iter())
-    run = _of_queries(_table(rows, "score"), queries, split, "repeated candidate", reading)
+    run = _rated(rows, "score", name, queries)
     if not np.isfinite(run["score"]).all() or (len(run) > 1 and np.ptp(run["score"]) == 0):
         wrong = f"the scored documents of {split} have no scores that rank them"
         raise DataError(Problem("data.candidates", wrong, "set bm25"))
-    return located(run, f"{IR_DATASETS}{name}")
+    return run
 
 
-def _of_queries(frame: pd.DataFrame, queries: pd.DataFrame, split: str, noun: str, reading: Reading) -> pd.DataFrame:
-    """The rows of these queries, each query and document once."""
-    rows = frame[frame["qid"].isin(queries["qid"])]
-    once = rows.drop_duplicates(["qid", "docno"], ignore_index=True)
-    if len(once) < len(rows):
-        reading.notes.append(f"{split}: {counted(len(rows) - len(once), noun)} left out")
-    return once
-
-
-def _table(rows: Iterable[tuple[str, str, float]], value: str) -> pd.DataFrame:
-    """qid, docno and a value, of rows."""
-    parts = list(_parts(rows, "qid", "docno", value))
-    return pd.concat(parts or [pd.DataFrame(columns=["qid", "docno", value])], ignore_index=True)
+def _rated(rows: Iterable[tuple[str, str, float]], value: str, name: str, queries: pd.DataFrame) -> pd.DataFrame:
+    """qid, docno and a value of these queries' rows, the first of each query and document, as published collections
+    repeat some."""
+    parts = list(_parts(rows, "qid", "docno", value)) or [pd.DataFrame(columns=["qid", "docno", value])]
+    frame = pd.concat(parts, ignore_index=True)
+    frame = frame[frame["qid"].isin(queries["qid"])].drop_duplicates(["qid", "docno"], ignore_index=True)
+    return located(frame, f"{IR_DATASETS}{name}")
 
 
 def _parts(rows: Iterable[tuple[Any, ...]], *columns: str) -> Iterator[pd.DataFrame]:

@@ -49,7 +49,7 @@ def loosely(folder: Path) -> list[Path]:
 
 def read(folder: Path, reading: Reading) -> Tables:
     """A row is a document with features and without a text; a feature that a row leaves out is 0. Without vali.txt, a
-    fixed fifth of the training queries is the dev split."""
+    fixed fifth of the training queries is the dev split. Queries without judgments are dropped."""
     named = {split: [path] for split, path in split_files(folder, "{}.txt").items()}
     shards = named if "train" in named else shards_of_splits(folder, ENDINGS)
     require_one_file(folder, shards)
@@ -61,12 +61,29 @@ def read(folder: Path, reading: Reading) -> Tables:
     reading.finish()
     rows = pd.concat(parts, ignore_index=True)
     rows["row"] = np.arange(len(rows))
-    qrels = {str(split): _judged(frame, reading) for split, frame in rows.groupby("split", sort=False)}
-    if "dev" not in qrels and "train" in qrels:
-        qrels |= _held_out(qrels["train"], reading)
-    qrels = {split: qrels[split] for split in SPLITS if split in qrels and len(qrels[split])}
+    docs = rows[["docno", *PLACE]]
+    judged = rows.groupby(["split", "qid"])["label"].transform("max") > UNJUDGED
+    if not judged.all():
+        dropped = len(rows.loc[~judged, ["split", "qid"]].drop_duplicates())
+        reading.notes.append(f"{dropped:,} queries without judgments, dropped")
+    rows = _with_dev(rows[judged], reading)
+    qrels = {split: rows[rows["split"] == split] for split in SPLITS if (rows["split"] == split).any()}
     queries = {split: frame[["qid", *PLACE]].drop_duplicates("qid") for split, frame in qrels.items()}
-    return Tables(rows[["docno", *PLACE]], queries, qrels, features=_dense(folder, features))
+    return Tables(docs, queries, qrels, features=_dense(folder, features))
+
+
+def _with_dev(rows: pd.DataFrame, reading: Reading) -> pd.DataFrame:
+    """The rows, of which a part of the training queries are dev if there is none; the same in every version, as their
+    dev values are to be compared."""
+    is_train = rows["split"] == "train"
+    queries = rows.loc[is_train, "qid"].unique()
+    if (rows["split"] == "dev").any() or len(queries) < 2:
+        return rows
+    count = max(1, round(DEV_SHARE * len(queries)))
+    chosen = queries[generator(0, "letor dev").permutation(len(queries))[:count]]
+    note = "drawn with a fixed seed (there is no vali.txt)"
+    reading.notes.append(f"dev: {count:,} of the {len(queries):,} training queries, {note}")
+    return rows.assign(split=rows["split"].mask(is_train & rows["qid"].isin(chosen), "dev"))
 
 
 def _rows(path: Path, reading: Reading) -> tuple[pd.DataFrame, list[Any]]:
@@ -86,9 +103,8 @@ def _rows(path: Path, reading: Reading) -> tuple[pd.DataFrame, list[Any]]:
         rows = reading.require(rows, good, "label '{label}'", right)
         if len(rows):
             features.append(_features(rows, odd))
-        parts.append(
-            rows[["qid", *PLACE]].assign(label=rows["number"].astype(int)).join(_groups(rows["comment"], _DOCUMENT))
-        )
+        rows["label"] = rows["number"].astype(int)
+        parts.append(rows[["qid", "label", *PLACE]].join(_groups(rows["comment"], _DOCUMENT)))
     rows = pd.concat(parts, ignore_index=True)
     if len(reading.problems) == before and not any(part.nnz for part in features):
         reading.problem(path, "no features" if len(rows) else "no rows", f"each row is {ROW_FORM}")
@@ -104,21 +120,27 @@ def _rows(path: Path, reading: Reading) -> tuple[pd.DataFrame, list[Any]]:
     return rows[["qid", "docno", "label", *PLACE]], features
 
 
+def _groups(texts: pd.Series, pattern: str) -> pd.DataFrame:
+    """What the named groups of a pattern match in each text, NaN where it does not fit."""
+    matches = pc.extract_regex(arrow(texts).combine_chunks(), pattern)
+    return pa.Table.from_struct_array(matches).to_pandas().set_index(texts.index)
+
+
 def _features(rows: pd.DataFrame, odd: Counter[str]) -> Any:
     """The features of rows, float32 [rows, highest index + 1], sparse; what is odd in them is counted. Raises DataError
     with the first row that cannot be read."""
     lines = [f"0 {text}" for text in rows["features"]]
-    values = _parsed("\n".join(lines))
+    values = _parsed(lines)
     if isinstance(values, str):
         start, end = 0, len(lines)
         while end - start > 1:  # the first row that is wrong is in this half or in the other
             middle = (start + end) // 2
-            wrong = isinstance(_parsed("\n".join(lines[start:middle])), str)
-            start, end = (start, middle) if wrong else (middle, end)
-        row = rows.iloc[start : start + 1]
+            is_wrong = isinstance(_parsed(lines[start:middle]), str)
+            start, end = (start, middle) if is_wrong else (middle, end)
         excerpt = " ".join(rows["features"].iloc[start].split())[:60]
-        wrong = f"features that cannot be read ({_parsed(lines[start])}): '{excerpt}'"
-        raise DataError(Problem(place(row), wrong, f"write {ROW_FORM}, INDEX rising to {MAX_FEATURE}, finite values"))
+        wrong = f"features that cannot be read ({_parsed(lines[start:end])}): '{excerpt}'"
+        right = f"write {ROW_FORM}, INDEX rising to {MAX_FEATURE}, finite values"
+        raise DataError(Problem(place(rows.iloc[start:end]), wrong, right))
     missing = np.isnan(values.data)
     large = f"features beyond the range of float32, read as its largest number, {MAX_VALUE:.4g}"
     odd["features NULL or nan, read as 0"] += int(missing.sum())
@@ -127,11 +149,11 @@ def _features(rows: pd.DataFrame, odd: Counter[str]) -> Any:
     return values
 
 
-def _parsed(text: str) -> Any:
+def _parsed(lines: list[str]) -> Any:
     """The values of rows `0 INDEX:VALUE ...`, float64, sparse; or what is wrong with them."""
     from sklearn import datasets  # here: it takes a second
 
-    raw = re.sub(rb"(?i):null\b", b":nan", text.encode())
+    raw = re.sub(rb"(?i):null\b", b":nan", "\n".join(lines).encode())
     try:
         load: Any = datasets.load_svmlight_file
         values, _ = load(io.BytesIO(raw), zero_based=True)
@@ -142,40 +164,13 @@ def _parsed(text: str) -> Any:
     return "a value that is not finite" if np.isinf(values.data).any() else csr_array(values)
 
 
-def _groups(texts: pd.Series, pattern: str) -> pd.DataFrame:
-    """What the named groups of a pattern match in each text, NaN where it does not fit."""
-    matches = pc.extract_regex(arrow(texts).combine_chunks(), pattern)
-    return pa.Table.from_struct_array(matches).to_pandas().set_index(texts.index)
-
-
-def _judged(rows: pd.DataFrame, reading: Reading) -> pd.DataFrame:
-    """The rows of the queries that have a label."""
-    judged = rows.groupby("qid")["label"].transform("max") > UNJUDGED
-    if dropped := rows.loc[~judged, "qid"].nunique():
-        name = Path(str(rows["file"].iloc[0])).name
-        reading.notes.append(f"{name}: {dropped:,} queries without judgments, dropped")
-    return rows[judged]
-
-
-def _held_out(training: pd.DataFrame, reading: Reading) -> dict[str, pd.DataFrame]:
-    """The train and dev split of training rows; the same in every version, as their dev values are to be compared."""
-    queries = training["qid"].unique()
-    if len(queries) < 2:
-        return {}
-    count = max(1, round(DEV_SHARE * len(queries)))
-    dev = training["qid"].isin(queries[generator(0, "letor dev").permutation(len(queries))[:count]])
-    note = "drawn with a fixed seed (there is no vali.txt)"
-    reading.notes.append(f"dev: {count:,} of the {len(queries):,} training queries, {note}")
-    return {"train": training[~dev], "dev": training[dev]}
-
-
 def _dense(folder: Path, parts: list[Any]) -> np.ndarray:
     """float32 [rows, features]; column i is feature i + 1, or i if features count from 0 in any row. Raises DataError
     if it does not fit into memory."""
     width = max(part.shape[1] for part in parts)
-    sparse: Any = vstack(
-        [csr_array((part.data, part.indices, part.indptr), (part.shape[0], width)) for part in parts], format="csr"
-    )
+    for part in parts:
+        part.resize(part.shape[0], width)
+    sparse: Any = vstack(parts, format="csr")
     first = 1 - int((sparse.indices == 0).any())
     shape = sparse.shape[0], width - first
     needed, free = shape[0] * shape[1] * np.dtype(np.float32).itemsize, usable_memory()

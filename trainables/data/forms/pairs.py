@@ -1,10 +1,11 @@
 """Pairs, triples and lists of documents with a query: {train,dev,test}.{jsonl,json,csv,tsv,parquet} as
-sentence-transformers, MS MARCO, MTEB, FlagEmbedding and Tevatron have them."""
+sentence-transformers, MS MARCO, MTEB, FlagEmbedding and Tevatron have them, and as the datasets library saves them
+(DatasetDict.save_to_disk, or a single Dataset; read without the library)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +13,7 @@ import numpy as np
 import pandas as pd
 
 from trainables.core.errors import DataError, Problem
-from trainables.data.cells import (
-    GRADES,
-    Unusable,
-    Wrong,
-    grade_in,
-    is_missing,
-    objects_in,
-    one_line,
-    score_in,
-    text_of,
-)
+from trainables.data.cells import GRADES, Unusable, Wrong, grade_in, is_missing, one_line, score_in, text_of
 from trainables.data.files import (
     TABLES,
     beginning,
@@ -34,26 +25,32 @@ from trainables.data.files import (
 )
 from trainables.data.forms import Form
 from trainables.data.forms.columns import SAMPLE, Columns, columns_of, names_columns, names_without_header
-from trainables.data.judgments import scored
-from trainables.data.rows import PLACE, located, place, places, rows_of
+from trainables.data.judgments import SCORES_FILE, scores_of
+from trainables.data.rows import PLACE, located, place, rows_of
 from trainables.data.tables import Reading, Tables
 
 STRICT = tuple(ending for ending in TABLES if ending != "json")  # other forms are JSON, too
 
 
 def files(folder: Path) -> list[Path]:
-    """By a .jsonl, .csv or .parquet of a split, or by a .tsv that `is_table`."""
+    """By a .jsonl, .csv, .parquet or .arrow of a split, or by a .tsv that `is_table`."""
     return _with_scores(folder, _tables(folder, STRICT, loosely=False))
 
 
 def loosely(folder: Path) -> list[Path]:
     """By a .json too, or by a name that holds a split's."""
-    return _with_scores(folder, _tables(folder, TABLES, loosely=True))
+    return _with_scores(folder, _shards(folder))
 
 
 def _with_scores(folder: Path, shards: dict[str, list[Path]]) -> list[Path]:
     paths = [path for each in shards.values() for path in each]
-    return [*paths, *split_files(folder, "scores.{}.tsv").values()] if paths else []
+    return [*paths, *split_files(folder, SCORES_FILE).values()] if paths else []
+
+
+def _shards(folder: Path) -> dict[str, list[Path]]:
+    """The files of each split, as strictly as any fit."""
+    strictly = _tables(folder, STRICT, loosely=False) or _tables(folder, STRICT, loosely=True)
+    return strictly or _tables(folder, TABLES, loosely=True)
 
 
 def _tables(folder: Path, endings: tuple[str, ...], loosely: bool) -> dict[str, list[Path]]:
@@ -80,136 +77,102 @@ def is_articles(path: Path) -> bool:
 def read(folder: Path, reading: Reading) -> Tables:
     """A row is a query with relevant and other documents, or with documents and their grades; a split's documents for a
     query are those of all its rows."""
-    shards = _tables(folder, STRICT, loosely=False) or _tables(folder, TABLES, loosely=True)
+    shards = _shards(folder)
     require_one_file(folder, shards)
-    frames = {split: pd.concat([reading.rows(path) for path in paths]) for split, paths in shards.items()}
-    tables = pairs_tables(with_names(frames), reading)
-    for split, path in split_files(folder, "scores.{}.tsv").items():
-        tables.scores[split] = _by_texts(scored(path, reading), tables, split, reading)
+    frames = {split: pd.concat([with_names(reading.rows(path)) for path in paths]) for split, paths in shards.items()}
+    tables = pairs_tables(frames, reading)
+    for split, scores in scores_of(folder, reading).items():
+        tables.scores[split] = _by_texts(scores, tables, split, reading)
     return tables
 
 
-def with_names(frames: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """The tables with names for columns that have none: those of a first row that is a header, or of what they hold.
-    Files that begin with the same row and go on with others begin with their header."""
-    bare = {split: frame for split, frame in frames.items() if len(frame) and "0" in frame.columns}
-    rows = {split: frame.drop(columns=PLACE).iloc[:SAMPLE].values.tolist() for split, frame in bare.items()}
-    begin, second = ({str(each[number : number + 1]) for each in rows.values()} for number in (0, 1))
-    alike = len(begin) == 1 < len(second)
-    named = dict(frames)
-    for split, sample in rows.items():
-        header = [str(name).strip() for name in sample[0]]
-        has_header = alike or names_columns(header)
-        try:
-            names = header if has_header else names_without_header(sample)
-        except Wrong as wrong:
-            raise DataError(Problem(place(bare[split]), *wrong.args)) from None
-        named[split] = bare[split].iloc[int(has_header) :].set_axis([*names, *PLACE], axis="columns")
-    return named
+def with_names(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table with names for columns that have none: those of a first row that is a header, or of what they hold."""
+    if not len(frame) or "0" not in frame.columns:
+        return frame
+    sample = frame.drop(columns=PLACE).iloc[:SAMPLE].values.tolist()
+    header = [str(name).strip() for name in sample[0]]
+    has_header = names_columns(header)
+    try:
+        names = header if has_header else names_without_header(sample)
+    except Wrong as wrong:
+        raise DataError(Problem(place(frame), *wrong.args)) from None
+    return frame.iloc[int(has_header) :].set_axis([*names, *PLACE], axis="columns")
 
 
 def pairs_tables(frames: Mapping[str, pd.DataFrame], reading: Reading) -> Tables:
     """The tables of rows with named columns, by split. Documents are the distinct texts d1, d2, ... of all splits;
     queries those of each split, SPLIT-1, SPLIT-2, ...; both in the order in which they first occur."""
     reading.finish()
-    columns: dict[str, Columns] = {}
-    cells: dict[str, pd.DataFrame] = {}
-    rejected: dict[str, list[str]] = {}
-    for split, frame in frames.items():
-        try:
-            columns[split] = columns_of(frame, reading.config.columns.named())
-        except Wrong as wrong:
-            file = str(frame["file"].iloc[0])
-            raise DataError(Problem(file if file.startswith("data") else f"{file}:1", *wrong.args)) from None
-        used = (*columns[split].names, *PLACE)
-        others = [name or "a column without a name" for name in frame.columns if name not in used]
-        reading.notes.append(f"{split}: {columns[split]}" + (f"; not read: {', '.join(others)}" if others else ""))
-        cells[split], rejected[split] = _cells(frame, columns[split], reading)
-    codes, texts = pd.factorize(pd.concat([each["document"] for each in cells.values()]))
+    columns = {split: _columns(split, frame, reading) for split, frame in frames.items()}
+    parts = [_cells(frame, columns[split], reading).assign(split=split) for split, frame in frames.items()]
+    cells = pd.concat(parts, ignore_index=True)
+    document, texts = pd.factorize(cells["document"])
     names = pd.Series([f"d{number}" for number in range(1, len(texts) + 1)], dtype="str")
+    cells["docno"] = names.iloc[document].array
     docs = located(pd.DataFrame({"docno": names, "text": pd.Series(texts, dtype="str")}), "the documents")
-    tables, start = Tables(docs, {}, {}), 0
-    for split, each in cells.items():
-        each["docno"] = names.iloc[codes[start : start + len(each)]].array
-        start += len(each)
-        if not columns[split].grades_given:
-            each = _without_positives(each, rejected[split], reading)
-        _add_split(tables, split, each, rejected[split], reading)
+    tables = Tables(docs, {}, {})
+    for split in frames:
+        _add_split(tables, split, cells[cells["split"] == split], columns[split].grades_given, reading)
     return tables
 
 
-def _cells(frame: pd.DataFrame, columns: Columns, reading: Reading) -> tuple[pd.DataFrame, list[str]]:
-    """(query and document as texts, label, score of a teacher or NaN, file and line, of all that a table judges; the
-    queries with a negative that was left out, because it is its row's positive). A wrong row is a problem, and one
-    without a text is left out."""
-    judged: list[tuple[int, str, str, int, float]] = []
-    wrong: list[tuple[int, str, str]] = []
-    unusable: list[tuple[int, str, str]] = []
-    own: list[tuple[int, str, str]] = []
-    rejected, first_rows, repeats = list[str](), dict[int, int](), list[tuple[int, int]]()
+def _columns(split: str, frame: pd.DataFrame, reading: Reading) -> Columns:
+    """Which columns of a split are read, with a note. Raises DataError if they fit no form, or two."""
+    try:
+        columns = columns_of(frame, reading.config.columns.named())
+    except Wrong as wrong:
+        file = str(frame["file"].iloc[0])
+        raise DataError(Problem(file if file.startswith("data") else f"{file}:1", *wrong.args)) from None
+    used = (*columns.names, *PLACE)
+    others = [name or "a column without a name" for name in frame.columns if name not in used]
+    reading.notes.append(f"{split}: {columns}" + (f"; not read: {', '.join(others)}" if others else ""))
+    return columns
+
+
+def _cells(frame: pd.DataFrame, columns: Columns, reading: Reading) -> pd.DataFrame:
+    """query, document, label, score of a teacher or NaN, file and line of all that a table judges. A wrong row is a
+    problem, and one without a text or label is left out."""
+    cells: list[tuple[int, str, str, int, float]] = []
+    wrong: dict[int, Wrong] = {}
     rows = zip(*(frame[name].tolist() for name in columns.names), strict=True)
     for number, values in enumerate(rows):
         try:
-            query, cells = _judged(columns, dict(zip(columns.names, values, strict=True)))
-        except Unusable as reason:
-            unusable.append((number, *reason.args))
-            continue
+            query, judged = _judged(columns, dict(zip(columns.names, values, strict=True)))
+            cells += [(number, query, *cell) for cell in judged]
         except Wrong as reason:
-            wrong.append((number, *reason.args))
-            continue
-        positives = {text for text, grade, _ in cells if grade}
-        distinct = cells if columns.grades_given else [cell for cell in cells if cell[1] or cell[0] not in positives]
-        if len(distinct) < len(cells):
-            own.append((number, "a negative that is the positive too", "leave it out"))
-            rejected.append(query)
-        judged += [(number, query, *cell) for cell in distinct]
-        earlier = first_rows.setdefault(hash((query, *(cell[:2] for cell in distinct))), number)
-        if earlier != number:
-            repeats.append((number, earlier))
-    reading.row_problems(frame, wrong)
-    _leave_out(frame, unusable, "row", "without a text or label", reading)
-    _leave_out(frame, own, "negative", "that is its row's positive", reading)
-    if repeats:
-        row, first = (frame.iloc[[number]] for number in repeats[0])
-        reading.repeated(row, len(repeats), f"{places(row)} repeats {places(first)}")
-    values = pd.DataFrame(judged, columns=["row", "query", "document", "label", "score"])
-    table = frame[PLACE].iloc[values.pop("row").astype(int)].reset_index(drop=True).join(values)
-    return table, rejected
+            wrong[number] = reason
+    why = [wrong[row].args[0] if row in wrong else "" for row in range(len(frame))]
+    is_unusable = np.array([isinstance(wrong.get(row), Unusable) for row in range(len(frame))], bool)
+    is_wrong = np.array([row in wrong for row in range(len(frame))], bool) & ~is_unusable
+    right = next(iter(wrong.values())).args[1] if wrong else ""
+    checked = frame[PLACE].assign(why=why)
+    reading.leave_out(checked, ~is_unusable, "row", "without a text or label", "{why}", right)
+    reading.require(checked, ~is_wrong, "{why}", right)
+    table = pd.DataFrame(cells, columns=["row", "query", "document", "label", "score"])
+    return frame[PLACE].iloc[table.pop("row").astype(int)].reset_index(drop=True).join(table)
 
 
-def _without_positives(cells: pd.DataFrame, rejected: list[str], reading: Reading) -> pd.DataFrame:
-    """The cells without negatives that are a positive of their query in another row. Adds to `rejected`."""
-    positive, pair = cells["label"] > 0, cells.groupby(["query", "document"], sort=False).ngroup()
-    good = positive | ~pair.isin(pair[positive])
-    rejected += cells["query"][~good].tolist()
-    wrong = "a negative that is a positive in another row"
-    why = "that another row of the query has as its positive"
-    return reading.leave_out(cells, good, "negative", why, wrong, "leave out the negative")
-
-
-def _leave_out(
-    frame: pd.DataFrame, rows: Sequence[tuple[int, str, str]], noun: str, why: str, reading: Reading
-) -> None:
-    """Notes rows that are left out, or a problem where they are too many. `rows`: number, what is wrong and right."""
-    if rows:
-        bad = frame[PLACE].iloc[[number for number, _, _ in rows]].assign(wrong=[row[1] for row in rows])
-        reading.leave_out(bad, np.zeros(len(bad), bool), noun, why, "{wrong}", rows[0][2], rows=len(frame))
-
-
-def _add_split(tables: Tables, split: str, cells: pd.DataFrame, rejected: list[str], reading: Reading) -> None:
-    """Adds the queries of a split and their judgments, each query and document once."""
+def _add_split(tables: Tables, split: str, cells: pd.DataFrame, grades_given: bool, reading: Reading) -> None:
+    """Adds the queries of a split and their judgments, each query and document once. Where the rows give no grades, a
+    negative that is a positive of its query is left out."""
     query, texts = pd.factorize(cells["query"])
     ids = pd.Series([f"{split}-{number}" for number in range(1, len(texts) + 1)], dtype="str")
     cells = cells.assign(qid=ids.iloc[query].array)
-    keys = [cells.groupby(["qid", "docno"], sort=False).ngroup().to_numpy()]
-    cells = reading.one_value(cells, keys, "label", "grade ({label}) for a query and document")
-    cells = cells.drop_duplicates(["qid", "docno"])
+    if not grades_given:
+        positive = cells["label"] > 0
+        pair = cells.groupby(["qid", "docno"], sort=False).ngroup()
+        good = positive | ~pair.isin(pair[positive])
+        tables.rejected[split] = cells["qid"][~good].tolist()
+        why, wrong = "equal to a positive of the query", "a negative equal to a positive of its query"
+        cells = reading.leave_out(cells, good, "negative", why, wrong, "leave out the negative")
+    what = "grade ({label}) for a query and document"
+    cells = reading.once(cells, ["qid", "docno"], "label", what, noted=False)
     queries = pd.DataFrame({"qid": ids, "text": pd.Series(texts, dtype="str")})
     tables.queries[split] = located(queries, f"the {split} queries")
     tables.qrels[split] = cells[["qid", "docno", "label", *PLACE]]
     if cells["score"].notna().any():
         tables.scores[split] = cells.loc[cells["score"].notna(), ["qid", "docno", "score", *PLACE]]
-    tables.rejected[split] = ids[queries["text"].isin(rejected)].tolist()
 
 
 def _by_texts(frame: pd.DataFrame, tables: Tables, split: str, reading: Reading) -> pd.DataFrame:
@@ -271,7 +234,7 @@ def _scores(columns: Columns, row: Mapping[str, Any], relevant: int, others: int
 def _texts(name: str, value: Any, needed: bool = False) -> list[str]:
     """The texts of a cell: one, or a list of texts or of objects with a text and, perhaps, a title. Empty ones of a
     list are passed over; `needed`: a cell that is not a list must have one."""
-    value = objects_in(value)
+    value = _objects_in(value)
     if isinstance(value, list):
         return [text for each in value if not is_missing(each) and (text := text_of(name, each))]
     return [] if is_missing(value) and not needed else [_text(name, value)]
@@ -279,7 +242,7 @@ def _texts(name: str, value: Any, needed: bool = False) -> list[str]:
 
 def _graded(name: str, value: Any) -> Cells:
     """The documents of a list of objects, with the grades that these hold."""
-    value, cells = objects_in(value), []
+    value, cells = _objects_in(value), []
     for each in value if isinstance(value, list) else [value]:
         key = next((key for key in GRADES if isinstance(each, Mapping) and key in each), None)
         if key is None:
@@ -288,6 +251,13 @@ def _graded(name: str, value: Any) -> Cells:
     if not cells:
         raise Unusable(f"no '{name}'", "give the query documents or leave the row out")
     return cells
+
+
+def _objects_in(value: Any) -> Any:
+    """A mapping of lists as the list of objects that the datasets library makes it of; any other value as it is."""
+    if isinstance(value, Mapping) and value and all(isinstance(each, list) for each in value.values()):
+        return [dict(zip(value, row, strict=True)) for row in zip(*value.values(), strict=True)]
+    return value
 
 
 def _text(name: str, value: Any) -> str:

@@ -22,10 +22,6 @@ from trainables.data.tables import Reading, Tables
 NLI = ("contradiction", "entailment", "neutral")
 DUPLICATE = ("different", "duplicate")
 NO_GOLD = "-"  # the annotators did not agree
-SICK_LABELS = {case(name): row for row, name in enumerate(NLI) for case in (str.upper, str.lower, str.capitalize)}
-SNLI_LABELS = {name: row for row, name in enumerate(NLI)}
-QUORA_LABELS = {"0": 0, "1": 1}
-
 SICK_FILES = {"train": ("SICK_train.txt",), "dev": ("SICK_trial.txt",), "test": ("SICK_test_annotated.txt",)}
 SICK_SETS = {"TRAIN": "train", "TRIAL": "dev", "TEST": "test"}  # names of the splits in SICK.txt
 SICK_COLUMNS = {"pair_ID": "qid", "sentence_A": "text", "sentence_B": "second", "entailment_judgment": "label"}
@@ -61,13 +57,10 @@ def _sick(folder: Path, reading: Reading) -> Tables:
     parts = []
     for split, path in _sick_files(folder).items():
         pairs = reading.headed(path, SICK_COLUMNS if split else SICK_WHOLE)
-        if split:
-            pairs["split"] = split
-        else:
-            has_set = pairs["split"].isin(list(SICK_SETS))
-            pairs = reading.require(pairs, has_set, "SemEval_set '{split}'", f"write {', '.join(SICK_SETS)}")
-            pairs["split"] = pairs["split"].map(SICK_SETS)
-        parts.append(_usable(reading.texts(pairs, "text", "second"), path, SICK_LABELS, reading))
+        if not split:
+            is_set, right = pairs["split"].isin([*SICK_SETS]), f"write {', '.join(SICK_SETS)}"
+            pairs = reading.require(pairs, is_set, "SemEval_set '{split}'", right)
+        parts.append(_usable(pairs.assign(split=split or pairs["split"].map(SICK_SETS)), path, NLI, reading))
     return _tables(parts, NLI)
 
 
@@ -77,32 +70,21 @@ def _snli(folder: Path, reading: Reading) -> Tables:
     for split, path in _snli_files(folder).items():
         named = ending_of(path) == "jsonl"
         pairs = _named(path, SNLI_COLUMNS, reading) if named else reading.headed(path, SNLI_COLUMNS)
-        pairs = reading.texts(pairs.assign(split=split), "text", "second")
-        gold = pairs["label"] != NO_GOLD
-        if dropped := int((~gold).sum()):
-            reading.notes.append(f"{split}: {counted(dropped, 'pair')} without a gold label dropped")
-        parts.append(_usable(pairs[gold], path, SNLI_LABELS, reading))
+        parts.append(_usable(pairs.assign(split=split), path, NLI, reading))
     return _tables(parts, NLI)
 
 
 def _quora(folder: Path, reading: Reading) -> Tables:
     """The classes are different and duplicate. The whole file, whose fields may be quoted, is split 80/10/10 with a
-    fixed seed. Pairs with an empty question (the published file has some) are dropped with a note."""
+    fixed seed. Pairs with an empty question (the published file has some) are dropped."""
     parts = []
     for split, path in _quora_files(folder).items():
         if split:
             pairs = reading.table(path, ("label", "text", "second", "qid"))
         else:
             pairs = _named(path, QUORA_COLUMNS, reading, "csv")
-        pairs = pairs.assign(
-            split=split, **{name: pairs[name].str.split().str.join(" ") for name in ("text", "second")}
-        )
-        whole = (pairs["text"] != "") & (pairs["second"] != "")
-        pairs = _usable(pairs, path, QUORA_LABELS, reading)
-        whole = whole.loc[pairs.index]
-        if dropped := int((~whole).sum()):
-            reading.notes.append(f"{path.name}: {counted(dropped, 'pair')} with an empty question dropped")
-        pairs = pairs[whole]
+        one_line = {name: pairs[name].str.split().str.join(" ") for name in ("text", "second")}
+        pairs = _usable(pairs.assign(split=split, **one_line), path, ("0", "1"), reading)
         if not split and len(pairs) < len(SPLITS):
             raise DataError(Problem(str(path), f"{len(pairs)} pairs", f"give {len(SPLITS)} or more"))
         parts.append(pairs if split else pairs.assign(split=_drawn_splits(len(pairs), reading)))
@@ -131,16 +113,22 @@ def _drawn_splits(count: int, reading: Reading) -> np.ndarray:
     return splits
 
 
-def _usable(pairs: pd.DataFrame, path: Path, labels: Mapping[str, int], reading: Reading) -> pd.DataFrame:
-    """The pairs of a file, each id once, with the number of the class as label. Raises DataError if none is left."""
-    pairs = reading.require(pairs, pairs["label"].isin(list(labels)), "label '{label}'", f"write {', '.join(labels)}")
-    pairs = reading.ids(pairs.assign(label=pairs["label"].map(labels).astype(int)), "qid")
+def _usable(pairs: pd.DataFrame, path: Path, labels: Sequence[str], reading: Reading) -> pd.DataFrame:
+    """The pairs of a file that have a label and two sentences, each id once, with the number of the class as label.
+    Raises DataError if none is left."""
+    label = pairs["label"].str.lower()
+    right = f"write {', '.join(labels)}"
+    pairs = reading.require(pairs.assign(number=label.map({name: row for row, name in enumerate(labels)})),
+                            label.isin([*labels, NO_GOLD]), "label '{label}'", right)  # fmt: skip
+    pairs = reading.ids(pairs, "qid")
     content = pairs.groupby(["text", "second", "label", "split"], sort=False).ngroup()
-    keys = [pd.factorize(pairs["qid"])[0]]
-    pairs = reading.once(pairs.assign(content=content), keys, "content", "sentence or label of pair '{qid}'")
-    if not len(pairs):
+    pairs = reading.once(pairs.assign(content=content), ["qid"], "content", "sentence or label of pair '{qid}'")
+    whole = pairs["number"].notna() & (pairs["text"].str.strip() != "") & (pairs["second"].str.strip() != "")
+    if dropped := int((~whole).sum()):
+        reading.notes.append(f"{path.name}: {counted(dropped, 'pair')} without a gold label or a sentence dropped")
+    if not whole.any():
         raise DataError(Problem(str(path), "no pairs with a label", "give one or more"))
-    return pairs
+    return pairs[whole].assign(label=pairs["number"][whole].astype(int))
 
 
 def _tables(parts: Sequence[pd.DataFrame], classes: tuple[str, ...]) -> Tables:
@@ -151,8 +139,8 @@ def _tables(parts: Sequence[pd.DataFrame], classes: tuple[str, ...]) -> Tables:
     docs = pairs.drop_duplicates("docno")[["docno", "second", *PLACE]].rename(columns={"second": "text"})
     by_split = {str(split): frame for split, frame in pairs.groupby("split", sort=False)}
     queries = {split: frame[["qid", "text", *PLACE]] for split, frame in by_split.items()}
-    return Tables(docs, queries, {split: frame[["qid", "docno", "label", *PLACE]] for split, frame in by_split.items()},
-                  classes=classes)  # fmt: skip
+    qrels = {split: frame[["qid", "docno", "label", *PLACE]] for split, frame in by_split.items()}
+    return Tables(docs, queries, qrels, classes=classes)
 
 
 SICK = Form(lambda folder: list(_sick_files(folder).values()), _sick, "classification")

@@ -7,18 +7,16 @@ grade 1. Answers and sentences are matched by their character offsets in the par
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from pydantic import BaseModel, StrictInt, StrictStr, ValidationError
 
 from trainables.core.errors import DataError, Problem
 from trainables.core.prose import counted
-from trainables.data.cells import Wrong, is_text
-from trainables.data.files import ending_of, files_in, parsed_json, shards_of_splits, split_files, whole_text
+from trainables.data.files import ending_of, files_in, read_json, split_files
 from trainables.data.forms import Form
 from trainables.data.forms.pairs import is_articles
 from trainables.data.rows import PLACE, located
@@ -32,36 +30,50 @@ _ABBREVIATION = re.compile(
 _END = re.compile(r"[.!?]+[\"'”’)\]]*\s+(?=[\"'“‘(\[]*[A-Z0-9])")
 
 
+class Answer(BaseModel):
+    text: StrictStr
+    answer_start: StrictInt
+
+
+class Question(BaseModel):
+    id: StrictStr
+    question: StrictStr
+    answers: list[Answer]
+
+
+class Paragraph(BaseModel):
+    context: StrictStr
+    qas: list[Question]
+
+
+class Article(BaseModel):
+    paragraphs: list[Paragraph]
+
+
+class Squad(BaseModel):
+    data: list[Article]
+
+
 def files(folder: Path) -> list[Path]:
-    return list(_named(folder).values())
+    return list(_files(folder).values())
 
 
-def loosely(folder: Path) -> list[Path]:
-    return list(_loosely(folder).values())
-
-
-def _named(folder: Path) -> dict[str, Path]:
+def _files(folder: Path) -> dict[str, Path]:
     """The published names; without them, the folder's only JSON file if it looks like them, as test."""
     if named := split_files(folder, *FILES):
         return named
     paths = [path for path in files_in(folder) if ending_of(path) == "json"]
-    return {"test": paths[0]} if folder.is_dir() and len(paths) == 1 and is_articles(paths[0]) else {}
-
-
-def _loosely(folder: Path) -> dict[str, Path]:
-    """By the content of files with a split's name."""
-    shards = shards_of_splits(folder, ("json",))
-    return {split: paths[0] for split, paths in shards.items() if len(paths) == 1 and is_articles(paths[0])}
+    return {"test": paths[0]} if len(paths) == 1 and is_articles(paths[0]) else {}
 
 
 def read(folder: Path, reading: Reading) -> Tables:
     """Sentences have the ids SPLIT-ARTICLE-PARAGRAPH-SENTENCE, with numbers from 1. An answer that is not at its offset
     is left out with a note, and so is a question without answers."""
     docs, queries, qrels = [], {}, {}
-    for split, path in (_named(folder) or _loosely(folder)).items():
+    for split, path in _files(folder).items():
         sentences, questions, displaced = _content(split, path)
         docs.append(located(pd.DataFrame(sentences, columns=["docno", "text"]), path))
-        frame = located(pd.DataFrame(questions, columns=["qid", "text", "docno", "label", "at"]), path)
+        frame = located(pd.DataFrame(questions, columns=["qid", "text", "docno", "label"]), path)
         answered = frame["label"].map(any).astype(bool)
         if not answered.any():
             raise DataError(Problem(str(path), "no questions with an answer", "give SQuAD 1.1 or 2.0"))
@@ -70,7 +82,7 @@ def read(folder: Path, reading: Reading) -> Tables:
         if bare := int((~answered).sum()):
             reading.notes.append(f"{split}: {counted(bare, 'question')} without an answer dropped")
         frame = reading.texts(reading.ids(frame[answered].astype({"qid": "str", "text": "str"}), "qid"), "text")
-        frame = reading.require(frame, ~frame["qid"].duplicated(), "id '{qid}' of {at} a second time", "each id once")
+        frame = reading.require(frame, ~frame["qid"].duplicated(), "question '{qid}' a second time", "each id once")
         queries[split] = frame[["qid", "text", *PLACE]].assign(text=frame["text"].str.split().str.join(" "))
         judged = frame[["qid", "docno", "label", *PLACE]].explode(["docno", "label"], ignore_index=True)
         qrels[split] = judged.astype({"label": int})
@@ -78,66 +90,37 @@ def read(folder: Path, reading: Reading) -> Tables:
 
 
 def _content(split: str, path: Path) -> tuple[list[Any], list[Any], int]:
-    """((docno, text) of the sentences; (qid, text, its sentences, their grades, its place) of the questions; how many
-    answers are not where the file says)."""
-    sentences, questions, displaced = [], [], 0
+    """((docno, text) of the sentences; (qid, text, its sentences, their grades) of the questions; how many answers are
+    not where the file says)."""
     try:
-        for name, place, paragraph in _paragraphs(path):
-            text = paragraph["context"]
+        articles = Squad.model_validate(read_json(path)).data
+    except ValidationError as error:
+        first = error.errors()[0]
+        where, what = ".".join(map(str, first["loc"])), first["msg"]
+        raise DataError(Problem(f"{path}: {where}", f"not SQuAD 1.1 ({what})", ADVICE)) from None
+    sentences, questions, displaced = [], [], 0
+    for i, article in enumerate(articles, 1):
+        for j, paragraph in enumerate(article.paragraphs, 1):
+            text = paragraph.context
             bounds = sentence_bounds(text)
-            names = [f"{split}-{name}-{number}" for number in range(1, len(bounds) + 1)]
-            sentences += [(docno, text[start:end]) for docno, (start, end) in zip(names, bounds, strict=True)]
-            for where, question in _objects(paragraph, "qas", place):
-                starts, wrong = _starts(question, text, where)
-                displaced += wrong
-                grades = [int(any(begin <= start < end for start in starts)) for begin, end in bounds]
-                questions.append(
-                    (_text(question, "id", where), _text(question, "question", where), names, grades, where)
-                )
-    except Wrong as wrong:
-        place, what = wrong.args
-        raise DataError(Problem(f"{path}{place and f': {place}'}", f"not SQuAD 1.1 ({what})", ADVICE)) from None
+            names = [f"{split}-{i}-{j}-{number}" for number in range(1, len(bounds) + 1)]
+            sentences += [(name, text[start:end]) for name, (start, end) in zip(names, bounds, strict=True)]
+            for question in paragraph.qas:
+                starts = [_start(answer, text) for answer in question.answers]
+                displaced += starts.count(None)
+                grades = [
+                    int(any(start is not None and begin <= start < end for start in starts)) for begin, end in bounds
+                ]
+                questions.append((question.id, question.question, names, grades))
     return sentences, questions, displaced
 
 
-def _paragraphs(path: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """(ARTICLE-PARAGRAPH, its place, the paragraph) of each."""
-    try:
-        whole = parsed_json(whole_text(path))
-    except ValueError as error:
-        line = f":{error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
-        raise DataError(Problem(f"{path}{line}", f"not JSON ({error})", "give the whole file")) from None
-    for i, (within, article) in enumerate(_objects(whole, "data", ""), 1):
-        for j, (place, paragraph) in enumerate(_objects(article, "paragraphs", within), 1):
-            _text(paragraph, "context", place)
-            yield f"{i}-{j}", place, paragraph
-
-
-def _objects(node: Any, key: str, place: str) -> list[tuple[str, dict[str, Any]]]:
-    """(place, object) of the objects in a list of an object. Raises Wrong if there is no such list."""
-    objects = node.get(key) if isinstance(node, dict) else None
-    if not isinstance(objects, list) or not all(isinstance(each, dict) for each in objects):
-        raise Wrong(place, f"no list of objects '{key}'")
-    return [(f"{place}{'.' if place else ''}{key}[{number}]", each) for number, each in enumerate(objects)]
-
-
-def _text(node: dict[str, Any], key: str, place: str) -> str:
-    text = node.get(key)
-    if not is_text(text):
-        raise Wrong(place, f"no text '{key}'")
-    return text
-
-
-def _starts(question: dict[str, Any], text: str, place: str) -> tuple[list[int], int]:
-    """Offsets of the answers that stand where the file says; how many others there are."""
-    starts, answers = [], _objects(question, "answers", place)
-    for where, answer in answers:
-        shown, start = _text(answer, "text", where), answer.get("answer_start")
-        if not isinstance(start, int):
-            raise Wrong(where, "answer_start is not a whole number")
-        if start >= 0 and shown and text.startswith(shown, start):
-            starts.append(start + len(shown) - len(shown.lstrip()))
-    return starts, len(answers) - len(starts)
+def _start(answer: Answer, text: str) -> int | None:
+    """Where the first letter of an answer is; None if it is not where the file says."""
+    shown, start = answer.text, answer.answer_start
+    if start < 0 or not shown or not text.startswith(shown, start):
+        return None
+    return start + len(shown) - len(shown.lstrip())
 
 
 def sentence_bounds(text: str) -> list[tuple[int, int]]:
@@ -156,4 +139,4 @@ def sentence_bounds(text: str) -> list[tuple[int, int]]:
     return [*bounds, (start, end)] if start < end else bounds
 
 
-FORM = Form(files, read, loosely=loosely)
+FORM = Form(files, read)

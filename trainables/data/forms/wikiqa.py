@@ -27,11 +27,10 @@ def read(folder: Path, reading: Reading) -> Tables:
     for split, path in split_files(folder, FILES).items():
         rows = reading.texts(reading.ids(reading.headed(path, COLUMNS), "qid", "docno"), "question", "text")
         rows = reading.require(rows, rows["label"].isin(["0", "1"]), "label '{label}'", "write 0 or 1")
-        query, document = rows["qid"].factorize()[0], rows["docno"].factorize()[0]
-        what = " of '{qid}' with '{docno}'"
-        reading.one_value(rows, [query], "question", f"question{what}")
-        reading.one_value(rows, [document], "text", f"text{what}")
-        rows = reading.once(rows, [query, document], "label", f"label{what}").astype({"label": int})
+        what = "{} of '{{qid}}' with '{{docno}}'"
+        reading.once(rows, ["qid"], "question", what.format("question"), noted=False)
+        reading.once(rows, ["docno"], "text", what.format("text"), noted=False)
+        rows = reading.once(rows, ["qid", "docno"], "label", what.format("label")).astype({"label": int})
         answered = rows.groupby("qid")["label"].transform("max") > 0
         if dropped := rows.loc[~answered, "qid"].nunique():
             reading.notes.append(f"{split}: {counted(dropped, 'question')} without a right sentence dropped")
