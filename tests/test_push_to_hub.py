@@ -48,17 +48,13 @@ def ranker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tune_cl.Ranker:
     return tune_cl.load_ranker(tmp_path / "out/ranker")
 
 
-def test_the_card_tells_the_hub_start_license_and_results(ranker: tune_cl.Ranker) -> None:
+def test_the_card_tells_the_hub_start_and_license(ranker: tune_cl.Ranker) -> None:
     card = ModelCard.load(ranker.folder / "README.md")
     data = card.data
     assert (data.library_name, data.license, data.base_model) == (
         "sentence-transformers", "apache-2.0", "someone/encoder",
     )  # fmt: skip
-    assert data.eval_results is not None
-    values = {(one.dataset_split, one.metric_type): one.metric_value for one in data.eval_results}
-    assert {split for split, _ in values} == {"dev", "test"} and 0 < values["test", "map"] <= 1
-    assert f"| test map | {values['test', 'map']:.4f} |" in card.text
-    assert {one.task_type for one in data.eval_results} == {"sentence-similarity"}
+    assert data.pipeline_tag == "sentence-similarity" and "| test map | " in card.text
 
 
 def test_a_ranker_arrives_whole(ranker: tune_cl.Ranker, hub: Hub, tmp_path: Path) -> None:
@@ -69,7 +65,7 @@ def test_a_ranker_arrives_whole(ranker: tune_cl.Ranker, hub: Hub, tmp_path: Path
     }
     files = hub.repositories["tester/mine"]
     assert files == here | {"tune_cl.json": files["tune_cl.json"]} and b"license: mit" in files["README.md"]
-    assert b"apache" not in files["README.md"] and b"model-index" in files["README.md"]
+    assert b"apache" not in files["README.md"]
     for name, content in files.items():
         (tmp_path / "fetched" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "fetched" / name).write_bytes(content)
