@@ -82,16 +82,15 @@ def test_prompts_lengths_dimensions_and_adapters_are_trained_and_saved(more: dic
     assert ours.reshape(3, 5) == pytest.approx(scores, abs=1e-5)
 
 
-def test_the_similarity_of_the_folder_is_the_default_and_not_contradicted(tmp_path: Path) -> None:
+def test_the_similarity_of_the_folder_is_the_default(tmp_path: Path) -> None:
     saved_ranker(tmp_path, "bert", similarity="dot")
     (tmp_path / "ranker" / "tune_cl.json").unlink()
     keys = {"name": "bi_encoder", "model": str(tmp_path / "ranker")}
     run = validated({"ranker": keys, "training": {"max_length": MAX_LENGTH, "loss": "softmax", "negatives": 2}})
     training = Training(run, prepare(run, tiny_data(queries=4)), device="cpu")
     assert run.temperature == 1 and not training.module.normalised
-    with pytest.raises(ConfigError, match=r"ranker\.similarity: 'cosine', but .* was trained with dot; dot, or leave"):
-        wrong = validated({"ranker": keys | {"similarity": "cosine"}, "training": {"max_length": MAX_LENGTH}})
-        Training(wrong, prepare(wrong, tiny_data(queries=4)), device="cpu")
+    run = validated({"ranker": keys | {"similarity": "cosine"}, "training": {"max_length": MAX_LENGTH}})
+    assert Training(run, prepare(run, tiny_data(queries=4)), device="cpu").module.normalised
 
 
 def test_more_dimensions_than_a_vector_has_are_an_error(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +14,9 @@ from tests.support.trec_folder import write_trec_folder
 from trainables.config.keys import TrainingConfig
 from trainables.core.errors import DataError
 from trainables.data import load_data
-from trainables.training.prepared import files_of, prepare
+from trainables.training.prepared import files_of
 from trainables.training.teachers import teacher_scores
 from tune_cl.cli import main
-from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import load_experiment
 from tune_cl.experiment.readers import file_readers
 from tune_cl.ray.shared_data import fingerprint, require_unchanged, untrained
@@ -95,70 +93,6 @@ def test_a_search_does_not_go_on_with_another_file_of_vectors(
         f"error: {path}: has changed since the search began; what the search began with, or a new search"
         for path in (one, other)
     ]
-
-
-ENCODERS = """
-data: FOLDER
-ranker: {name: {choice: [bert, knrm]}, model: {choice: [tiny, ONE], when: {ranker.name: bert}}}
-curriculum: {pacing: linear, scoring: model_loss, teacher: {ranker: {name: bert, model: OTHER}}}
-training: {max_iterations: 1, batches_per_iteration: 1, batch_size: 4, max_length: 32}
-baseline: {ranker.name: knrm}
-"""
-
-
-def space_of_encoders(folder: Path, one: object, other: object) -> Experiment:
-    path = folder.parent / "encoders.yaml"
-    path.write_text(ENCODERS.replace("FOLDER", str(folder)).replace("ONE", str(one)).replace("OTHER", str(other)))
-    return load_experiment(str(path))
-
-
-def test_a_search_does_not_go_on_with_another_encoder(folder: Path, tmp_path: Path) -> None:
-    one, other = tmp_path / "one", tmp_path / "other"
-    for encoder in (one, other):
-        save_encoder("bert", encoder)
-    experiment = space_of_encoders(folder, one, other)
-    prepared = untrained(experiment)
-    kept = fingerprint(experiment, prepared)
-    assert set(kept["encoders"]) == {str(one), str(other)}
-    (one / "README.md").write_text("Read me.")
-    (other / "config.json").write_bytes((other / "config.json").read_bytes())  # another time, the same bytes
-    require_unchanged(fingerprint(experiment, prepared), kept)
-    weights = one / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-1] + b"?")
-    (other / "tokenizer.json").rename(other / "tokenizer.bak")
-    before = {key: value for key, value in kept.items() if key != "encoders"}
-    require_unchanged(fingerprint(experiment, prepared), before)  # of a version that did not keep them
-    with pytest.raises(DataError) as refused:
-        require_unchanged(fingerprint(experiment, prepared), kept)
-    assert str(refused.value).splitlines() == [
-        f"error: {path}: has changed since the search began; what the search began with, or a new search"
-        for path in (one, other)
-    ]
-
-
-def test_an_encoder_of_the_hub_goes_by_its_commit(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    known = tmp_path / "hub" / "models--some--encoder"
-
-    def fetched(commit: str) -> None:
-        for path, text in (("refs/main", commit), (f"snapshots/{commit}/config.json", "{}")):
-            (known / path).parent.mkdir(parents=True, exist_ok=True)
-            (known / path).write_text(text)
-
-    experiment = space_of_encoders(folder, "some/encoder", "other/encoder")
-    prepared = {"": prepare(TrainingConfig.model_validate({"data": str(folder), "ranker": {"name": "knrm"}}))}
-    assert "encoders" not in fingerprint(experiment, prepared), "the cache knows none"
-    fetched("a" * 40)
-    kept = fingerprint(experiment, prepared)
-    assert kept["encoders"] == {"some/encoder": f"commit {'a' * 40}"}
-    require_unchanged(fingerprint(experiment, prepared), kept)
-    fetched("b" * 40)
-    with pytest.raises(DataError, match="some/encoder: has changed since the search began"):
-        require_unchanged(fingerprint(experiment, prepared), kept)
-    shutil.rmtree(known)
-    require_unchanged(fingerprint(experiment, prepared), kept)  # nobody knows
 
 
 def test_a_training_does_not_go_on_with_another_file_of_vectors(

@@ -112,23 +112,11 @@ def test_a_training_killed_before_its_result_is_not_trained_again(
     assert ended_result(tmp_path, "test")
 
 
-def flipped(path: Path) -> None:
-    """Changes a digit of a text's first number, or the last weight: the file can still be read."""
-    content = bytearray(path.read_bytes())
-    at = len(content) - 3 if path.suffix == ".safetensors" else content.index(b"0.") + 3
-    content[at] ^= 1
-    path.write_bytes(content)
-
-
-def emptied(path: Path) -> None:
-    path.write_bytes(b"")
-
-
-@pytest.mark.parametrize(("name", "damage"), [("training.json", flipped), ("ranker/model.safetensors", emptied)])
+@pytest.mark.parametrize("name", ["training.json", "ranker/model.safetensors"])
 def test_a_training_whose_ranker_or_record_is_damaged_is_made_again_with_the_same_values(
-    name: str, damage: Any, prepared: PreparedData, broken: Path, on_dev: dict[str, Any]
+    name: str, prepared: PreparedData, broken: Path, on_dev: dict[str, Any]
 ) -> None:
-    damage(broken / name)
-    notes = confirm_run(RUN, prepared, broken, "dev")
-    assert len(notes) == 1 and "is damaged" in notes[0]
+    (broken / name).write_bytes(b"")
+    [note] = confirm_run(RUN, prepared, broken, "dev")
+    assert "is damaged" in note
     assert ended_result(broken, "dev") | {"seconds": 0.0} == on_dev | {"seconds": 0.0}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -57,38 +56,6 @@ def numbers(training: Training) -> list[tuple[float, ...]]:
     return [tuple(row[key] for key in keys) for row in training.history]
 
 
-FEATURES = {
-    "pacing": {"pacing": "linear", "scoring": "context_words"},
-    "stages": {"pacing": "step", "scoring": "turns"},
-    "kde": {"weighting": "kde", "m": 4},
-    "weights by difficulty": {"weighting": "difficulty", "scoring": "context_words", "anti": True},
-    "self-paced weights": {"weighting": "self_paced_linear", "scoring": "self_paced", "m": 5},
-    "objective switch": {"objective_switch": "pointwise", "switch_at": 0.5},
-    "squared error first": {"objective_switch": "mse", "switch_at": 0.7},
-    "self-paced": {"pacing": "linear", "scoring": "self_paced", "delta": 0.2, "T": 0.5},
-    "self-paced all": {"pacing": "root", "scoring": "self_paced", "weighting": "difficulty", "delta": 0.2},
-    "adaptive": {"pacing": "adaptive", "scoring": "context_words", "delta": 0.2, "stages": 4, "patience": 1, "T": 1},
-    "one pass": {"pacing": "one_pass", "scoring": "turns"},
-    "final share": {"pacing": "competence", "scoring": "context_words", "final_share": 0.6},
-    "self-paced part": {"pacing": "baby_steps", "scoring": "self_paced", "final_share": 0.7},
-    "code": {"pacing": "cubic", "weighting": "reciprocal_rank", "reference": "code"},
-}
-
-
-@pytest.mark.parametrize("stop", [1, 3])
-@pytest.mark.parametrize("feature", FEATURES)
-def test_a_resumed_training_gives_the_numbers_of_an_unbroken_one(feature: str, stop: int, data, tmp_path: Path) -> None:
-    run = make_run(**FEATURES[feature])
-    unbroken, first, second = (start(run, data) for _ in range(3))
-    for _ in range(stop):
-        first.iterate()
-    first.save(tmp_path)
-    second.load(tmp_path)
-    assert numbers(finish(second)) == numbers(finish(unbroken))
-    plain = finish(start(make_run(), data))
-    assert numbers(unbroken) != numbers(plain)
-
-
 @pytest.mark.parametrize("pacing", ["linear", "root", "geometric", "step", "competence"])
 def test_a_curriculum_that_closes_nothing_is_plain_training(pacing: str, data) -> None:
     nothing = make_run(pacing=pacing, delta=1.0, scoring="random")
@@ -117,7 +84,8 @@ def test_a_pair_under_a_pointwise_loss_has_the_mean_of_its_documents(data) -> No
     training = start(make_run(), data)
     batch = next(training.batcher.batches(0, 1))
     score = torch.linspace(-1, 1, len(training.batcher.split.document))
-    per_sample = training._losses(batch, "pointwise", lambda rows: score[rows])
+    rows = training._rows(batch)
+    per_sample = training._losses(rows, score[rows.ravel()], "pointwise")
     of = [losses.pointwise(score[rows], torch.full((8,), grade), LossSettings())
           for rows, grade in ((batch.positive, 1), (batch.negative, 0))]  # fmt: skip
     assert torch.allclose(per_sample, (of[0] + of[1]) / 2)

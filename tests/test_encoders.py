@@ -17,10 +17,9 @@ from safetensors.torch import load_file, save_file
 
 from tests.support.builders import tiny_data
 from tests.support.encoder_folders import KINDS, POSITIONS, save_encoder
-from tests.support.faults import flip_the_last_bit
 from tests.support.zoo import classifier
 from trainables.config.keys import TrainingConfig
-from trainables.core.errors import ConfigError, DataError
+from trainables.core.errors import ConfigError
 from trainables.rankers import load_ranker, ranker_settings
 from trainables.rankers.bert import BertModule
 from trainables.rankers.fast.packing import CLS_ALONE, PACKED
@@ -93,17 +92,6 @@ def test_the_last_layer_computes_cls_alone_where_it_can(folder: Folder) -> None:
         assert shapes == [(1, len(QUERIES), 32)]
 
 
-def test_bf16_changes_scores_little(folder: Folder) -> None:
-    module = folder.build(dropout=0.0).eval()
-    inputs = module.collate(*folder.rows)
-    with torch.no_grad():
-        exact = module(**inputs)
-        with torch.autocast("cpu", torch.bfloat16):
-            rounded = module(**inputs)
-    assert rounded.dtype == torch.float32
-    torch.testing.assert_close(rounded, exact, rtol=0, atol=0.02)
-
-
 def test_the_pooler_is_the_checkpoints_where_it_has_one(folder: Folder) -> None:
     module = folder.build(head="classification")
     plain = getattr(transformers.AutoModel.from_pretrained(folder.path), "pooler", None)
@@ -151,7 +139,7 @@ def test_special_tokens_in_a_text_are_words(folder: Folder) -> None:
 def test_what_has_no_cls_in_front_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     save_encoder("xlnet", tmp_path)
-    with pytest.raises(ConfigError, match=r"^error: ranker\.head: is a decoder \(xlnet\), in which no first token"):
+    with pytest.raises(ConfigError, match=r"^error: ranker\.model: does not begin a pair with a \[CLS\] token"):
         BERT.prepare(DATA, ranker_settings({"name": "bert", "model": str(tmp_path)}), seed=0)
 
 
@@ -181,15 +169,12 @@ def test_the_saved_ranker_scores_in_sentence_transformers(
     before = module.eval()(**module.collate(*folder.rows)).detach()
     again = load_ranker_folder(tmp_path / "ranker").module.eval()
     torch.testing.assert_close(again(**again.collate(*folder.rows)), before, rtol=1e-5, atol=1e-6)
-    flip_the_last_bit(tmp_path / "ranker" / "model.safetensors")
-    with pytest.raises(DataError, match=r"model\.safetensors is not as it was written"):
-        load_ranker_folder(tmp_path / "ranker")
 
 
 LACKING: dict[str, tuple[Callable[[str], str | None], dict[str, object], str]] = {
     "a head that was not saved": (
         lambda name: name if "classifier" not in name else None, {},
-        "lacks 2 of its 41 weights (first: classifier.weight); ranker.head: cls or classification",
+        "lacks 2 of its 41 weights (first: classifier.weight); all weights",
     ),
     "other names": (
         lambda name: f"model.{name}", {}, "lacks 41 of its 41 weights (first: bert.embeddings.word_embeddings.weight)",
@@ -214,12 +199,6 @@ def test_weights_that_the_files_lack_are_named(case: str, tmp_path: Path) -> Non
     with pytest.raises(ConfigError) as caught:
         load_saved(tmp_path)
     assert wrong in str(caught.value)
-
-
-def test_a_cross_encoder_of_three_labels_ranks_nothing(tmp_path: Path) -> None:
-    classifier("bert", 3)(tmp_path)
-    with pytest.raises(ConfigError, match="has 3 labels, not 1 or 2"):
-        load_saved(tmp_path)
 
 
 def test_rows_of_a_head_are_matched_to_the_classes_by_name(tmp_path: Path) -> None:

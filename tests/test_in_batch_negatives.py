@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -134,24 +133,6 @@ def test_cached_gradients_have_the_dropout_of_their_first_pass(data) -> None:
     (contrast.losses(torch.cat(parts), LossSettings(temperature=0.05)) * weights).mean().backward()
     for one, weight in zip(cached, [w for w in training.module.parameters() if w.grad is not None], strict=True):
         torch.testing.assert_close(one, weight.grad, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("micro_batch", [None, 2])
-def test_a_resumed_training_gives_the_numbers_of_an_unbroken_one(micro_batch, data, tmp_path: Path) -> None:
-    curriculum = {"pacing": "root", "scoring": "context_words", "weighting": "normalized_score", "m": 3}
-    run = run_of(micro_batch=micro_batch).model_copy(
-        update={"curriculum": make_run("bi_encoder", curriculum=curriculum).curriculum}
-    )
-    unbroken, first, second = start(run, data), start(run, data), start(run, data)
-    for _ in range(3):
-        unbroken.iterate()
-    first.iterate()
-    first.save(tmp_path)
-    second.load(tmp_path)
-    second.iterate()
-    second.iterate()
-    told = [[(row["dev_map"], row["train_loss"]) for row in one.history] for one in (unbroken, second)]
-    assert told[0] == told[1]
 
 
 def test_training_learns_from_in_batch_negatives(data) -> None:

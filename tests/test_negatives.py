@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -148,30 +147,6 @@ def finish(training: Training) -> list[tuple[float, float]]:
 
 
 BY_TEACHER = {"hard_negatives": "teacher"}
-CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
-    "ranks": ("ranks", {}, {"T": 0.8}),
-    "ranks from a start, by teacher": ("ranks", BY_TEACHER, {"negatives": {"start": [5, 8], "pacing": "root"}}),
-    "sources": ("sources", BY_TEACHER, {"negatives": {"pacing": "baby_steps"}, "T": 1}),
-    "groups": ("groups", {"loss": "cl_drd", "negatives": 5, "hard_negatives": "random"}, {"delta": 0.2, "T": 1}),
-    "by dev": ("ranks", {}, {"negatives": {"pacing": "adaptive"}, "patience": 1, "T": 1}),
-    "with an order": ("ranks", {}, {"pacing": "linear", "scoring": "context_words", "final_share": 0.7}),
-    "self-paced": ("sources", {}, {"pacing": "linear", "scoring": "self_paced", "negatives": {"pacing": "step"}}),
-}
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_a_resumed_training_gives_the_numbers_of_an_unbroken_one(case: str, data: RankingData, tmp_path: Path) -> None:
-    schedule, training, curriculum = CASES[case]
-    run = make_run(schedule, training, **curriculum)
-    unbroken, first, second = (Training(run, prepared(run, data), "cpu") for _ in range(3))
-    first.iterate()
-    first.iterate()
-    first.save(tmp_path)
-    second.load(tmp_path)
-    expected = finish(unbroken)
-    assert finish(second) == expected
-    without = make_run("none", training, **{key: value for key, value in curriculum.items() if key != "negatives"})
-    assert finish(Training(without, prepared(without, data), "cpu")) != expected
 
 
 @pytest.mark.parametrize("schedule", ["ranks", "sources"])

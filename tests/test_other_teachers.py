@@ -131,32 +131,6 @@ def test_early_teachers_are_the_beginnings_of_whole_trainings_with_seeds_in_a_ro
     assert np.array_equal(scores, np.stack(expected))
 
 
-def test_a_killed_teacher_goes_on_with_the_scores_that_it_had(
-    data: RankingData, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Once before the scores of an iteration are written, once after."""
-    write, trained = teachers._write_scores, []
-
-    def until(iteration: int, before: bool) -> None:
-        def killed(training: Training, *rest: Any) -> None:
-            trained.append(training.iteration)
-            stop = training.iteration == iteration
-            if not (stop and before):
-                write(training, *rest)
-            if stop:
-                raise KeyboardInterrupt
-
-        monkeypatch.setattr(teachers, "_write_scores", killed)
-        with pytest.raises(KeyboardInterrupt):
-            teacher_course(make_run(), data, required_split(data, "train"))
-
-    until(2, before=True)
-    until(3, before=False)
-    monkeypatch.setattr(teachers, "_write_scores", write)
-    course = teacher_course(make_run(), data, required_split(data, "train"))
-    assert trained == [1, 2, 2, 3] and np.array_equal(course, np.stack(list(by_hand(data))))
-
-
 def relabelled(data: RankingData, query: int) -> RankingData:
     """The data with the grades of one training query turned round."""
     train = required_split(data, "train")

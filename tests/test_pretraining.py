@@ -12,7 +12,6 @@ import torch
 
 from tests.support.builders import tiny_data
 from tests.support.data_folders import write_folder
-from tests.support.resumed import resumes_exactly
 from tests.support.trec_folder import write_trec_folder
 from trainables.config.keys import TrainingConfig, validated
 from trainables.core.errors import DataError
@@ -146,13 +145,6 @@ def test_equal_settings_train_once_and_other_seeds_of_trials_share_the_start(
     other = training_of(make_run(source, pretrain_seed=11), data)
     assert len(trained) == 2
     assert not torch.equal(trained_state(first.module)["score.weight"], trained_state(other.module)["score.weight"])
-
-
-def test_a_resumed_training_gives_the_numbers_of_an_unbroken_one(
-    data: RankingData, source: Path, tmp_path: Path
-) -> None:
-    run = make_run(source)
-    resumes_exactly(lambda: training_of(run, data), tmp_path / "state")
 
 
 def test_the_trials_of_a_search_share_one_start_a_ranker(

@@ -109,9 +109,9 @@ def test_a_training_labels_by_the_level_of_its_run(graded: RankingData) -> None:
     score = torch.linspace(-1, 1, len(one.batcher.split.document))
     grade = one.batcher.split.grade[np.where(batch.positive >= 0, batch.positive, batch.negative)]
     assert 1 in grade
-    rows = np.maximum(batch.positive, batch.negative)
+    rows = one._rows(batch)[0]
     expected = losses.pointwise(score[rows], torch.tensor(grade), losses.LossSettings(relevance_level=2))
-    torch.testing.assert_close(one._losses(batch, "pointwise", lambda rows: score[rows]), expected)
+    torch.testing.assert_close(one._losses(rows[None], score[rows], "pointwise"), expected)
 
 
 # -- curricula -------------------------------------------------------------------------------------------------------

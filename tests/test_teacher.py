@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from tests.support.builders import tiny_data
-from tests.support.resumed import resumes_exactly
 from trainables.config.keys import CurriculumConfig, TrainingConfig, validated
 from trainables.core.errors import ConfigError, DataError
 from trainables.curriculum.scoring import difficulty
@@ -20,7 +19,6 @@ from trainables.data.instances import make_instances
 from trainables.training import pretraining as once
 from trainables.training.batching import scored_of
 from trainables.training.factory import make_training, training_notes
-from trainables.training.losses import LOSSES
 from trainables.training.prepared import prepare, prepared_key
 from trainables.training.teachers import completed, teacher_run, teacher_scores, with_teachers
 from trainables.training.trainer import Training
@@ -104,14 +102,6 @@ def test_a_training_follows_its_teacher(data) -> None:
     assert (np.diff(ordered) <= 1e-6).all() and ordered[0] > ordered[-1], "the largest margin comes first"
 
 
-def test_a_scoring_reads_the_keys_of_its_run(data) -> None:
-    run = make_run(seed=5, scoring="semantic_std", vectors="/file", reference="code")
-    split = required_split(data, "train")
-    teacher = partial(teacher_scores, run, data, split)
-    scored = scored_of(run, data, split, make_instances(split, True, 1, 1), {"teacher": teacher})
-    assert (scored.vectors, scored.reference, scored.seed) == ("/file", "code", 5)
-
-
 def test_a_teacher_that_adds_the_first_stage_scores_with_it(data) -> None:
     run = make_run(teacher={"ranker": {"name": "knrm", "vector_size": 16, "add_first_stage": True}})
     split = required_split(data, "dev")
@@ -142,19 +132,6 @@ def by_teacher(loss: str, **training: Any) -> TrainingConfig:
     return run.model_copy(
         update={"training": run.training.model_copy(update={"loss": loss, "negatives": 3, **training})}
     )
-
-
-@pytest.mark.parametrize("loss", [name for name, loss in LOSSES.items() if loss.kind == "listwise"])
-def test_every_loss_of_lists_trains_and_resumes_exactly(loss: str, data, trained, tmp_path: Path) -> None:
-    def new() -> Training:
-        training = make_training(run, prepare(run, data), device="cpu")
-        assert isinstance(training, Training)
-        return training
-
-    run = by_teacher(loss)
-    resumes_exactly(new, tmp_path / "state")
-    reads = LOSSES[loss].reads_teacher
-    assert len(trained) == reads and (not reads or not trained[0].training.reads_teacher)
 
 
 def test_hard_negatives_of_the_teacher_are_those_it_scores_highest(data, trained) -> None:

@@ -10,12 +10,11 @@ import torch
 from torch import nn
 
 from tests.support.builders import tiny_data
-from tests.support.training_runs import RANKERS, make_run, start
+from tests.support.training_runs import make_run, start
 from trainables.core.errors import DataError, WorkFailed
 from trainables.data.columns import required_split
 from trainables.evaluation.metrics import Evaluator
 from trainables.training.checkpoint import (
-    best_scores,
     latest_iteration,
     save_iteration,
 )
@@ -38,26 +37,6 @@ def finish(training: Training) -> Training:
     while not training.finished:
         training.iterate()
     return training
-
-
-CURRICULUM = {"pacing": "root", "scoring": "context_words", "weighting": "normalized_score", "m": 3}
-
-
-@pytest.mark.parametrize("ranker", RANKERS)
-@pytest.mark.parametrize("loss", ["pointwise", "pairwise"])
-def test_a_resumed_training_gives_the_numbers_of_an_unbroken_one(ranker: str, loss: str, data, tmp_path: Path) -> None:
-    run = make_run(ranker, curriculum=CURRICULUM, training={"loss": loss})
-    unbroken = finish(start(run, data))
-    first = start(run, data)
-    first.iterate()
-    first.iterate()
-    first.save(tmp_path)
-    second = start(run, data)
-    second.load(tmp_path)
-    assert numbers(finish(second)) == numbers(unbroken)
-    assert second.best_iteration == unbroken.best_iteration
-    assert all(torch.equal(second.best_weights[name], weight) for name, weight in unbroken.best_weights.items())
-    assert np.array_equal(second.best_scores, unbroken.best_scores)
 
 
 def test_the_seed_decides_the_numbers(data) -> None:
@@ -98,49 +77,13 @@ def test_state_of_another_configuration_is_refused(data, tmp_path: Path) -> None
         start(make_run(seed=2), data).load(tmp_path)
 
 
-def test_the_checkpoint_holds_the_best_dev_scores(data, tmp_path: Path) -> None:
-    training = finish(start(make_run(), data))
-    training.save(tmp_path)
-    assert np.array_equal(best_scores(tmp_path)[0], training.best_scores)
-
-
-@pytest.mark.parametrize("ranker", RANKERS)
-def test_a_saved_ranker_scores_texts_as_the_training_did(ranker: str, data, tmp_path: Path) -> None:
-    training = finish(start(make_run(ranker), data))
-    training.save_ranker(tmp_path / "ranker")
-    dev = required_split(data, "dev")
-    saved = load_ranker_folder(tmp_path / "ranker")
-    scores = saved.score(data.query_texts(), data.documents, dev.query[dev.owner], dev.document)
-    assert scores == pytest.approx(training.best_scores, abs=1e-5)
-
-
-def test_bert_with_all_its_options_trains_resumes_and_is_saved(data, tmp_path: Path) -> None:
-    options = {"head": "classification", "passages": "average", "checkpointing": True, "head_lr": 1e-2}
-    run = make_run(
-        "bert", training={"max_length": 12, "micro_batch": 3, "warmup": 0.2, "schedule": "linear", "max_iterations": 2}
-    )
-    run = run.model_copy(update={"ranker": run.ranker.model_copy(update=options)})
-    unbroken, first, second = start(run, data), start(run, data), start(run, data)
-    inputs = unbroken.batcher.inputs(np.arange(20))
-    assert (inputs["passages"] > 1).any()
-    first.iterate()
-    first.save(tmp_path)
-    second.load(tmp_path)
-    assert numbers(finish(second)) == numbers(finish(unbroken))
-    second.save_ranker(tmp_path / "ranker")
-    dev = required_split(data, "dev")
-    saved = load_ranker_folder(tmp_path / "ranker")
-    scores = saved.score(data.query_texts(), data.documents, dev.query[dev.owner], dev.document)
-    assert scores == pytest.approx(unbroken.best_scores, abs=1e-5)
-
-
 def test_a_folder_that_is_no_ranker_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="is not a trained ranker; a folder with"):
         load_ranker_folder(tmp_path)
     (tmp_path / "ranker").mkdir()
     with pytest.raises(DataError, match=f"is not a trained ranker; {tmp_path / 'ranker'}"):
         load_ranker_folder(tmp_path)
-    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "tune_cl.json").write_text("{}")
     with pytest.raises(DataError, match="cannot be read"):
         load_ranker_folder(tmp_path)
 

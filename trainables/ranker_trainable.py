@@ -11,13 +11,14 @@ from ray import tune
 from ray.train._internal.session import _TrainingResult
 from ray.tune.result import DONE, SHOULD_CHECKPOINT
 
-from trainables.config.objective import AnyRun, run_of
+from trainables.config.objective import OBJECTIVE, AnyRun, ObjectiveRun, run_of
 from trainables.core.errors import UserError, WorkFailed
-from trainables.core.storage import earlier, fault_of
+from trainables.core.storage import fault_of
 from trainables.training.conclusion import CONCLUSION, RUN, Conclusion
-from trainables.training.device import device_memory, forget_device_memory, limit_process, release
-from trainables.training.factory import AnyTraining, make_training, shared_for
+from trainables.training.device import limit_process, release
+from trainables.training.factory import AnyTraining, make_training
 from trainables.training.objective import FunctionFailed, ObjectiveTraining
+from trainables.training.prepared import prepared_for
 from trainables.training.saves import Saves, resumed
 
 REPORTED, TRACE = "reported", "traceback"  # in a result: a function's metrics; what it failed with
@@ -93,7 +94,6 @@ class RankerTrainable(ClusterTrainable):
         concluding = {key.removeprefix(CONCLUSION): config[key] for key in config if key.startswith(CONCLUSION)}
         self.conclusion = Conclusion(**concluding) if concluding else None
         limit_process(config["threads"], config.get("gpu", 0), on_cpu=self.run.on_cpu)
-        forget_device_memory()
         self.notes: list[str] = []
         self.failed = None
         self.machine_reported = False  # whether a result said what it computes with
@@ -109,14 +109,14 @@ class RankerTrainable(ClusterTrainable):
             self.failed = str(error)
 
     def _resume(self, checkpoint: str | None) -> None:
-        """Goes on from a checkpoint or, if it is damaged, from the latest intact one before it, or else from the
-        start. The next result says so."""
-        states = (checkpoint, *earlier(checkpoint)) if checkpoint else ()
-        self.training = resumed(self._new_training, states, self.notes.append)
+        """Goes on from a checkpoint; from the start if it is damaged, which the next result says."""
+        self.training = resumed(self._new_training, checkpoint, self.notes.append)
 
     def _new_training(self) -> AnyTraining:
+        if isinstance(self.run, ObjectiveRun):
+            return make_training(self.run, self.shared[OBJECTIVE])
         # Data that was not foreseen is prepared now and not kept: the next trial has other keys.
-        return make_training(self.run, shared_for(self.run, self.shared))
+        return make_training(self.run, prepared_for(self.run, self.shared))
 
     def step(self) -> dict[str, Any]:
         """The metrics of docs/how-to/mlflow.md, with `iteration` and `done`.
@@ -148,7 +148,7 @@ class RankerTrainable(ClusterTrainable):
     def _iterated(self) -> dict[str, Any]:
         training = self.training
         restored = training.finished  # from its last checkpoint: reports that iteration again
-        metrics = self._reported(training.history[-1] if restored else training.iterate()) | device_memory()
+        metrics = self._reported(training.history[-1] if restored else training.iterate())
         if not self.machine_reported:
             metrics["machine"], self.machine_reported = training.machine, True
         if notes := [*self.notes, *training.pop_notes()]:

@@ -25,12 +25,12 @@ from trainables.data.columns import required_split
 from trainables.data.combine import with_retrieved
 from trainables.evaluation.per_query import SplitEvaluator, evaluator_of, values_file, write_evaluated
 from trainables.evaluation.trec_files import write_per_query
-from trainables.training.checkpoint import BEST, best_scores, best_weights, require_whole
+from trainables.training.checkpoint import BEST, best_scores, load_tensors
 from trainables.training.device import here
 from trainables.training.factory import AnyPrepared, make_training, training_notes, write_best_ranker
 from trainables.training.objective import PreparedObjective
 from trainables.training.prepared import PreparedData, prepared_for, prepared_key
-from trainables.training.progress import STATE, read_state
+from trainables.training.progress import read_state
 from trainables.training.saves import DAMAGED
 from tune_cl.experiment.experiment import Experiment, base_ranker
 from tune_cl.history.state import Dev
@@ -89,7 +89,6 @@ class RankerArtifacts(Artifacts):
             raise TypeError("not a ranker's training")
         data = next(iter(self.prepared.values())).data  # that of all; the text side may have to be made first
         with reading(checkpoint), fetched(checkpoint) as saved:
-            require_whole(saved, BEST)
             scores, documents = best_scores(saved)
         level = run.evaluation.relevance_level
         if documents is not None:
@@ -109,8 +108,7 @@ class RankerArtifacts(Artifacts):
         if run.reads == "features":
             return self._of_state(checkpoint, run, prepared, folder)
         with reading(checkpoint), fetched(checkpoint) as saved:
-            require_whole(saved, BEST)
-            weights = best_weights(saved)
+            weights = load_tensors(saved, BEST)
         write_best_ranker(run, prepared, weights, folder)
         return folder
 
@@ -136,7 +134,6 @@ class ObjectiveArtifacts(Artifacts):
     def write(self, folder: Path, checkpoint: str | Path, run: AnyRun) -> None:
         """The dev values of the best iteration, if the function reported them by query."""
         with reading(checkpoint), fetched(checkpoint) as saved:
-            require_whole(saved, STATE)
             values = read_state(saved)["best_queries"]
         if values:
             ids = sorted(values)

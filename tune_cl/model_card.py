@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
-import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml
@@ -23,7 +19,7 @@ from trainables.data.columns import RankingData
 from trainables.data.forms import HUB
 from trainables.rankers.hub import file_of
 from trainables.rankers.settings import TINY
-from trainables.training.ranker_folder import CONFIG, HUB_NAME, OWN, is_shared_form
+from trainables.training.ranker_folder import HUB_NAME, is_shared_form
 from tune_cl.process import versions
 from tune_cl.results import Verdict
 from tune_cl.space.wording import label_free_of, label_free_rows, label_free_words
@@ -61,14 +57,6 @@ def write_card(folder: Path, facts: Facts) -> None:
     write_text(
         folder / CARD, f"---\n{yaml.safe_dump(_header(folder, facts), sort_keys=False)}---\n\n{_body(folder, facts)}"
     )
-
-
-def write_license(folder: Path, license: str) -> None:
-    """Writes a license into the card in the folder, or a card of that alone."""
-    from huggingface_hub import metadata_save
-
-    path = folder / CARD
-    metadata_save(path, (_fields(path) if path.is_file() else {}) | {"license": license})
 
 
 def _fields(card: Path) -> dict[str, Any]:
@@ -177,19 +165,3 @@ def _named(value: Any, key: str = "") -> Any:
         return [_named(one, key) for one in value]
     is_path = isinstance(value, str) and value.startswith(("/", "~", ".")) and not key.endswith(TEXTS)
     return Path(value).name or value if is_path else value
-
-
-@contextmanager
-def without_local_paths(folder: Path) -> Iterator[Path]:
-    """A ranker's folder as others may see it: its own description names files and folders, and says not where they are
-    on this machine. The other files are links to it."""
-    with TemporaryDirectory() as place:
-        copy = Path(place)
-        shutil.copytree(folder.absolute(), copy, copy_function=os.symlink, dirs_exist_ok=True)
-        file = copy / (OWN if is_shared_form(folder) else CONFIG)
-        document = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-        if "run" in document:
-            file.unlink()  # a link
-            parts = {key: _named(document[key]) for key in ("run", "plugins") if key in document}
-            write_text(file, json.dumps(document | parts, indent=1))
-        yield copy

@@ -44,10 +44,3 @@ class ThreeIterations:
 
     def save(self, folder: Path) -> None:
         (folder / "a").write_text(str(self.iteration))
-
-
-def flip_the_last_bit(path: Path) -> None:
-    """Of an array this is a value, not its header."""
-    content = bytearray(path.read_bytes())
-    content[-1] ^= 1
-    path.write_bytes(content)

@@ -30,8 +30,7 @@ from trainables.core.errors import Problem
 from trainables.rankers.settings import RankerSettings
 from trainables.training import checkpoint
 from trainables.training.features import FeatureTraining
-from trainables.training.progress import STATE
-from trainables.training.ranker_folder import CONFIG, described
+from trainables.training.ranker_folder import OWN, described
 
 
 class LinearSettings(RankerSettings):
@@ -78,7 +77,7 @@ class LinearTraining(FeatureTraining):
 
         def write(temporary):
             np.save(temporary / "weights.npy", self.best)
-            checkpoint.write_json(temporary / CONFIG, described(self.run))
+            checkpoint.write_json(temporary / OWN, described(self.run))
 
         checkpoint.write_folder(folder, write)
 
@@ -91,9 +90,8 @@ class LinearTraining(FeatureTraining):
 
     def save(self, folder):
         np.save(folder / "both.npy", np.stack([self.weights, self.best]))
-        checkpoint.save_best({}, self.best_scores, folder / checkpoint.BEST)
-        checkpoint.write_json(folder / STATE, self.document())
-        checkpoint.seal(folder)
+        checkpoint.save_tensors(folder, {checkpoint.DEV: checkpoint.dev_tensors(self.best_scores)})
+        checkpoint.write_json(folder / checkpoint.STATE, self.document())
 
     def load(self, folder):
         self.restore_progress(folder)

@@ -6,13 +6,12 @@ import errno
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.files import FULL
 
-CHECKPOINTS = "checkpoint_[0-9]*"  # Ray's names for a trial's checkpoint folders; its temporary copies have others
 NUMBERS = {
     *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE),
     *(errno.ETIMEDOUT, errno.ECONNREFUSED, errno.ECONNRESET, errno.EHOSTUNREACH, errno.ENETUNREACH),
@@ -113,14 +112,3 @@ def remove(checkpoint: str) -> None:
     system, path = FileSystem.from_uri(checkpoint)
     with suppress(FileNotFoundError):
         system.delete_dir(path)
-
-
-def earlier(checkpoint: str) -> list[str]:
-    """The checkpoints of the same trial before this one, newest first."""
-    from pyarrow.fs import FileSelector, FileSystem
-
-    system, path = FileSystem.from_uri(checkpoint)
-    siblings = FileSelector(str(PurePosixPath(path).parent), allow_not_found=True)
-    paths = [info.path for info in system.get_file_info(siblings)]
-    before = sorted(one for one in paths if PurePosixPath(one).match(CHECKPOINTS) and one < path)
-    return [address_of(one, checkpoint) for one in reversed(before)]

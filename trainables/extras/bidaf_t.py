@@ -10,7 +10,6 @@ without words is read as one word of padding.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
@@ -28,7 +27,6 @@ from trainables.rankers.word_vectors import (
     WordRankerModule,
     reads_from_front,
     table_of,
-    table_shape,
 )
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"  # always in front; a vocabulary adds its own characters
@@ -187,21 +185,10 @@ class BidafTModule(WordRankerModule):
 
 class BidafT(WordRanker):
     def build(self, text: TextSide, settings: BidafTSettings, max_length: int, outputs: int = 1) -> BidafTModule:
-        return _module(table_of(text, settings), text.files, settings, max_length, outputs)
-
-    def restore(
-        self, files: Mapping[str, str], settings: BidafTSettings, max_length: int, outputs: int = 1
-    ) -> BidafTModule:
-        return _module(torch.zeros(table_shape(files)), files, settings, max_length, outputs)
-
-
-def _module(
-    vectors: Tensor, files: Mapping[str, str], settings: BidafTSettings, max_length: int, outputs: int
-) -> BidafTModule:
-    vocabulary = files[VOCABULARY]
-    alphabet = alphabet_of(vocabulary)
-    characters = word_characters(vocabulary, alphabet)
-    return BidafTModule(vectors, characters, len(alphabet), settings, max_length, reads_from_front(files), outputs)
+        vectors, vocabulary = table_of(text, settings), text.files[VOCABULARY]
+        alphabet, from_front = alphabet_of(vocabulary), reads_from_front(text.files)
+        characters = word_characters(vocabulary, alphabet)
+        return BidafTModule(vectors, characters, len(alphabet), settings, max_length, from_front, outputs)
 
 
 def alphabet_of(vocabulary: str) -> str:

@@ -22,8 +22,7 @@ from trainables.extras.lambdamart import LambdaMartSettings, TreeObjective, lear
 from trainables.training import checkpoint
 from trainables.training.features import FeatureTraining
 from trainables.training.prepared import PreparedData
-from trainables.training.progress import STATE, read_state
-from trainables.training.ranker_folder import CONFIG, described
+from trainables.training.ranker_folder import OWN, described
 
 if TYPE_CHECKING:
     import lightgbm as lgb  # imported where it is used, for it takes half a second
@@ -269,28 +268,24 @@ class TreeTraining(FeatureTraining):
         def write(temporary: Path) -> None:
             if self.booster is not None:
                 self.booster.save_model(temporary / MODEL)
-                checkpoint.seal(temporary, MODEL)
-            checkpoint.write_json(temporary / CONFIG, described(self.run))
+            checkpoint.write_json(temporary / OWN, described(self.run))
 
         checkpoint.write_folder(folder, write)
 
     def restore_ranker(self, folder: Path) -> None:
         """Takes the ranker that `save_ranker` wrote, to score with."""
-        checkpoint.require_whole(folder)
         self.booster = read_trees(folder / MODEL)
 
     def save(self, folder: Path) -> None:
         if self.booster is not None:
             (folder / MODEL).write_text(self.booster.model_to_string())
         if self.has_best:
-            checkpoint.save_best({}, self.best_scores, folder / checkpoint.BEST)
-        checkpoint.write_json(folder / STATE, self.document() | {"trees": list(self.trees)})
-        checkpoint.seal(folder)
+            checkpoint.save_tensors(folder, {checkpoint.DEV: checkpoint.dev_tensors(self.best_scores)})
+        checkpoint.write_json(folder / checkpoint.STATE, self.document() | {"trees": list(self.trees)})
 
     def load(self, folder: Path) -> None:
         """Restores what `save` wrote for the same configuration. Raises DataError for another one."""
-        self.restore_progress(folder)
-        self.trees, self._growing = read_state(folder)["trees"], None
+        self.trees, self._growing = self.restore_progress(folder)["trees"], None
         grown = any(self.trees) or (folder / MODEL).is_file()
         self.booster = read_trees(folder / MODEL) if grown else None
         for scores in (self._dev_scores, self._seen_scores):

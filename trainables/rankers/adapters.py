@@ -2,22 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from itertools import takewhile
+from typing import TYPE_CHECKING
 
-import numpy as np
-import torch
-from torch import Tensor, nn
+from torch import nn
 from transformers import PreTrainedModel
 
 from trainables.core.errors import ConfigError, Problem
-from trainables.rankers.ranker import RankerModule, TextSide
+from trainables.rankers.ranker import RankerModule
 from trainables.rankers.settings import LoraSettings
 
 if TYPE_CHECKING:
     from peft import LoraModel
 
 TARGETS, FREEZE = "ranker.lora.targets", "ranker.freeze"
+
+
+class AdaptedModule(RankerModule):
+    """A ranker over a pretrained model that can be trained by adapters alone."""
+
+    adapters: LoraModel | None = None
+
+    def add_adapters(self, model: PreTrainedModel, settings: LoraSettings) -> None:
+        """Freezes the model and adds LoRA adapters to it (Hu et al. 2022), by peft; nothing with rank 0. An adapter's
+        second matrix is zero at first: the scores are those without it."""
+        if settings.rank:
+            object.__setattr__(self, "adapters", _adapters(model, settings))  # no part: its parameters are the model's
+
+    def merge_adapters(self) -> None:
+        if self.adapters is not None:
+            self.adapters.merge_and_unload()
+            object.__setattr__(self, "adapters", None)
+
+    def freeze(self, model: PreTrainedModel, count: int | None) -> None:
+        """Takes the first `count` layers of the model and what lies before them, its embeddings, out of training. None:
+        nothing is frozen. Raises ConfigError for more layers than there are, or if nothing is left to train."""
+        if count is None:
+            return
+        layers = _layers(model)
+        if count > len(layers):
+            wrong = f"{count}, and the model has {len(layers)} layers"
+            raise ConfigError(Problem(FREEZE, wrong, f"at most {len(layers)}"))
+        in_layers = {id(parameter) for parameter in layers.parameters()}
+        embeddings = takewhile(lambda parameter: id(parameter) not in in_layers, model.parameters())
+        for parameter in (*embeddings, *layers[:count].parameters()):
+            parameter.requires_grad_(False)
+        if not any(parameter.requires_grad for parameter in self.parameters()):
+            raise ConfigError(Problem(FREEZE, f"{count} leaves nothing to train", f"at most {count - 1}"))
+
+
+def _adapters(model: PreTrainedModel, settings: LoraSettings) -> LoraModel:
+    from peft import LoraConfig, LoraModel  # here: few need it, and it takes a second
+
+    alpha = 2 * settings.rank if settings.alpha is None else settings.alpha
+    # Whole numbers are all that the type of `lora_alpha` allows, but it is only divided by the rank.
+    config = LoraConfig(r=settings.rank, lora_alpha=alpha, target_modules=target_names(model, settings))  # pyright: ignore[reportArgumentType]
+    return LoraModel(model, config, "default")
 
 
 def target_names(model: nn.Module, settings: LoraSettings) -> list[str]:
@@ -37,78 +77,6 @@ def _is_named(name: str, target: str) -> bool:
     return name == target or name.endswith(f".{target}")
 
 
-class AdaptedModule(RankerModule):
-    """A ranker over a pretrained model that can be trained by adapters alone."""
-
-    adapters: LoraModel | None = None
-
-    def add_adapters(self, model: PreTrainedModel, settings: LoraSettings) -> None:
-        """Freezes the model and adds LoRA adapters to it (Hu et al. 2022), by peft; nothing with rank 0. An adapter's
-        second matrix is zero at first: the scores are those without it."""
-        if settings.rank:
-            object.__setattr__(self, "adapters", _adapters(model, settings))  # no part: its parameters are the model's
-
-    def merge_adapters(self) -> None:
-        if self.adapters is not None:
-            self.adapters.merge_and_unload()
-            object.__setattr__(self, "adapters", None)
-
-    def freeze(self, model: PreTrainedModel, count: int | None, text: TextSide) -> None:
-        """Takes the embeddings and the first `count` layers of the model out of training: every weight that what comes
-        out of them depends on. None: nothing is frozen. Raises ConfigError if nothing is left to train."""
-        if count is None:
-            return
-        layers = frozen_layers(model, count)
-        for parameter in self._weights_below(model, layers, text):
-            parameter.requires_grad_(False)
-        if not any(parameter.requires_grad for parameter in self.parameters()):
-            raise ConfigError(Problem(FREEZE, f"{count} leaves nothing to train", f"at most {count - 1}"))
-
-    def _weights_below(self, model: PreTrainedModel, layers: Sequence[nn.Module], text: TextSide) -> list[nn.Parameter]:
-        """The trained weights that the last of the layers depends on; without layers, what the first one reads does."""
-        found: list[Tensor] = []
-
-        def note_input(_: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-            found.append(args[0] if args else kwargs["hidden_states"])
-
-        if layers:
-            hook = layers[-1].register_forward_hook(lambda _, __, output: found.append(_first(output)))
-        else:
-            hook = _layers(model)[0].register_forward_pre_hook(note_input, with_kwargs=True)
-        training, rows = self.training, np.zeros(1, np.int64)
-        weights = [parameter for parameter in self.parameters() if parameter.requires_grad]
-        with torch.enable_grad():
-            self.eval()(**self.collate(text.queries, text.documents, rows, rows))
-        self.train(training)
-        hook.remove()
-        if not found:  # SqueezeBERT's
-            wrong = f"the layers of a {model.config.model_type} do not say what they give"
-            raise ConfigError(Problem(FREEZE, wrong, "null, or another model"))
-        gradients = torch.autograd.grad(found[0].sum(), weights, allow_unused=True)
-        return [weight for weight, gradient in zip(weights, gradients, strict=True) if gradient is not None]
-
-
-def _first(output: Any) -> Tensor:
-    return output if torch.is_tensor(output) else output[0]
-
-
-def _adapters(model: PreTrainedModel, settings: LoraSettings) -> LoraModel:
-    from peft import LoraConfig, LoraModel  # here: few need it, and it takes a second
-
-    alpha = 2 * settings.rank if settings.alpha is None else settings.alpha
-    # Whole numbers are all that the type of `lora_alpha` allows, but it is only divided by the rank.
-    config = LoraConfig(r=settings.rank, lora_alpha=alpha, target_modules=target_names(model, settings))  # pyright: ignore[reportArgumentType]
-    return LoraModel(model, config, "default")
-
-
-def frozen_layers(model: PreTrainedModel, count: int) -> list[nn.Module]:
-    """The first `count` layers. Raises ConfigError if the model has fewer."""
-    layers = list(_layers(model))
-    if count > len(layers):
-        raise ConfigError(Problem(FREEZE, f"{count}, and the model has {len(layers)} layers", f"at most {len(layers)}"))
-    return layers[:count]
-
-
 def _layers(model: PreTrainedModel) -> nn.ModuleList:
     """The layers of a model. Raises ConfigError for layers that share their weights, as ALBERT's."""
     count = model.config.num_hidden_layers
@@ -117,7 +85,3 @@ def _layers(model: PreTrainedModel) -> nn.ModuleList:
             return part
     wrong = "the layers of the model share their weights"
     raise ConfigError(Problem(FREEZE, wrong, "null, or a model whose layers have weights of their own"))
-
-
-def trained_parameters(model: nn.Module) -> list[nn.Parameter]:
-    return [parameter for parameter in model.parameters() if parameter.requires_grad]

@@ -27,15 +27,17 @@ import numpy as np
 import torch
 from sentence_transformers import CrossEncoder, SentenceTransformer
 from sentence_transformers.base.modules import Dense, Transformer
+from sentence_transformers.cross_encoder.modules import LogitScore
 from sentence_transformers.sentence_transformer.modules import Pooling
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from trainables.core.errors import ConfigError, Problem
-from trainables.rankers.adapters import AdaptedModule, trained_parameters
+from trainables.core.prose import say
+from trainables.rankers.adapters import AdaptedModule
 from trainables.rankers.fast.cpu import speed_up
 from trainables.rankers.fast.packing import GROUP_COST, PACKED, cls_vectors, pack, pack_encoder, unpack_output, unpacked
-from trainables.rankers.hub import document_of, unusable
+from trainables.rankers.hub import MODULES, file_of, unusable
 from trainables.rankers.library import first_position, loaded, saved, score_layer, tiny_transformer
 from trainables.rankers.pretrained import (
     CHARACTERS,
@@ -54,7 +56,6 @@ from trainables.rankers.settings import TINY, BertSettings
 from trainables.rankers.text_pairs import PairTemplate, mean_of_passages
 
 NEW = "is_new"  # attribute of layers whose weights were drawn
-SHORTEST = 8  # tokens that any training reads
 
 
 class BertModule(AdaptedModule):
@@ -168,10 +169,10 @@ class BertModule(AdaptedModule):
 
     def parameter_groups(self, lr: float) -> list[dict[str, Any]]:
         """Two groups: the layers that come with the model (its pooler too), and the new ones."""
-        encoder = trained_parameters(self.encoder)
+        encoder = [parameter for parameter in self.encoder.parameters() if parameter.requires_grad]
         ids = {id(parameter) for parameter in self.encoder.parameters()}
         head = [parameter for parameter in self.model.parameters() if id(parameter) not in ids]
-        new = () if self.settings.head == "pretrained" else _new_layers(self.model)
+        new = [layer for layer in self.model if getattr(layer, NEW, False) and self.settings.head != "pretrained"]
         fresh = {id(parameter) for layer in new for parameter in layer.parameters()}
         own = [parameter for parameter in head if id(parameter) not in fresh]
         added = [parameter for parameter in head if id(parameter) in fresh]
@@ -206,17 +207,12 @@ class ExactLinear(nn.Linear):
 class Bert(PretrainedRanker):
     def files(self, settings: BertSettings, from_front: bool) -> dict[str, str]:
         if settings.head != "pretrained":
-            return files_of(_encoder_of(settings.model), from_front, ("", ""), pairs=True)
-        return cross_encoder_files(loaded(CrossEncoder, settings.model), settings, from_front)
-
-    def notes(self, text: TextSide, settings: BertSettings) -> tuple[str, ...]:
-        if settings.lora.rank or settings.freeze is not None:
-            self.build(text, settings, SHORTEST)  # raises for layers that are not there
-        config = document_of(settings.model, CONFIG)
-        own = settings.head == "pretrained" and config.get("classifier_pooling", "cls") != "cls"
-        if settings.model == TINY or (config.get("model_type") in PACKED and not own):
-            return ()
-        return ("models of this kind are not packed: short pairs are padded",)
+            return files_of(_encoder_of(settings.model, weights=False), from_front, ("", ""), pairs=True)
+        model = loaded(CrossEncoder, settings.model, weights=False)
+        if isinstance(model[-1], LogitScore) and file_of(settings.model, MODULES) is None:
+            default = "without modules.json, it is asked as sentence-transformers asks, for yes or no"
+            say(f"note: {settings.model}: {default}; ranker.prompt asks another question")
+        return cross_encoder_files(model, settings, from_front)
 
     def build(self, text: TextSide, settings: BertSettings, max_length: int, outputs: int = 1) -> BertModule:
         """Raises ConfigError if the model reads fewer tokens than `max_length`, or has a head of another size."""
@@ -234,12 +230,12 @@ class Bert(PretrainedRanker):
             raise ConfigError(Problem("ranker.passages", wrong, "truncate, or ranker.head: cls"))
         module = BertModule(model, text.files, settings, max_length, outputs)
         module.add_adapters(module.encoder, settings.lora)
-        module.freeze(module.encoder, settings.freeze, text)
+        module.freeze(module.encoder, settings.freeze)
         return module
 
     def write(
         self, module: RankerModule, files: Mapping[str, str], classes: Sequence[str], folder: Path
-    ) -> dict[str, str] | None:
+    ) -> dict[str, str]:
         """Writes the folder of a CrossEncoder, whose logits are the scores."""
         assert isinstance(module, BertModule)
         model = copy.deepcopy(module.model)
@@ -291,8 +287,8 @@ def with_prompt(model: CrossEncoder, settings: BertSettings) -> None:
         model.prompts, model.default_prompt_name = {"query": settings.prompt}, "query"  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def _encoder_of(model: str) -> Transformer:
-    first = loaded(SentenceTransformer, model)[0]
+def _encoder_of(model: str, weights: bool = True) -> Transformer:
+    first = loaded(SentenceTransformer, model, weights)[0]
     if not isinstance(first, Transformer):
         wrong = f"begins with a {type(first).__name__}, which reads no pairs"
         raise unusable(model, wrong, "a Transformer, or ranker.name: bi_encoder")
@@ -321,10 +317,6 @@ def _with_new_head(first: Transformer, settings: BertSettings, outputs: int) -> 
         nn.init.zeros_(layer.linear.bias)
         setattr(layer, NEW, True)
     return CrossEncoder(modules=[first, Pooling(size, "cls"), *layers, score], device="cpu")
-
-
-def _new_layers(model: CrossEncoder) -> list[nn.Module]:
-    return [layer for layer in model if getattr(layer, NEW, False)]
 
 
 def _pop_pooler(encoder: Any) -> nn.Linear | None:

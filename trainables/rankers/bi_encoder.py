@@ -25,7 +25,7 @@ from torch.nn import functional
 
 from trainables.core.errors import ConfigError, Problem
 from trainables.rankers.adapters import AdaptedModule
-from trainables.rankers.bert import SHORTEST, save_activations
+from trainables.rankers.bert import save_activations
 from trainables.rankers.fast.cpu import rows as rows_of
 from trainables.rankers.fast.cpu import speed_up
 from trainables.rankers.fast.packing import GROUP_COST, PACKED, pack, pack_encoder, unpacked
@@ -209,16 +209,11 @@ class BiEncoderModule(DualEncoder, AdaptedModule):
 
 class BiEncoder(PretrainedRanker):
     def files(self, settings: BiEncoderSettings, from_front: bool) -> dict[str, str]:
-        return sentence_files(_model_of(settings), from_front)
+        return sentence_files(_model_of(settings, weights=False), from_front)
 
     def own_files(self, settings: BiEncoderSettings) -> dict[str, str]:
         prompts = settings.query_prompt or "", settings.document_prompt or ""
         return {PROMPTS: json.dumps(prompts)} if any(prompts) else {}
-
-    def notes(self, text: TextSide, settings: BiEncoderSettings) -> tuple[str, ...]:
-        if settings.lora.rank or settings.freeze is not None:
-            self.build(text, settings, SHORTEST)  # raises for layers that are not there
-        return ()
 
     def build(self, text: TextSide, settings: BiEncoderSettings, max_length: int, outputs: int = 1) -> BiEncoderModule:
         """Raises ConfigError if the model reads fewer tokens than `max_length`, or its weights are missing, or for
@@ -236,12 +231,12 @@ class BiEncoder(PretrainedRanker):
             model = _model_of(settings)
         module = BiEncoderModule(model, text.files, settings, max_length)
         module.add_adapters(module.encoder, settings.lora)
-        module.freeze(module.encoder, settings.freeze, text)
+        module.freeze(module.encoder, settings.freeze)
         return module
 
     def write(
         self, module: RankerModule, files: Mapping[str, str], classes: Sequence[str], folder: Path
-    ) -> dict[str, str] | None:
+    ) -> dict[str, str]:
         """Writes the folder of a SentenceTransformer."""
         assert isinstance(module, BiEncoderModule)
         saved(module.model, module.max_length, folder, plain=TOKENIZER in files)
@@ -269,39 +264,25 @@ def sentence_files(model: SentenceTransformer, from_front: bool) -> dict[str, st
     return files | ({PROMPTS: json.dumps(list(prompts))} if any(prompts) else {})
 
 
-def _model_of(settings: BiEncoderSettings) -> SentenceTransformer:
-    """The configured model, with what the keys ask for. Raises ConfigError for keys that say something else than it was
-    trained with."""
+def _model_of(settings: BiEncoderSettings, weights: bool = True) -> SentenceTransformer:
+    """The configured model, with what the keys ask for."""
     name = settings.model
     kind = document_of(name, SETTINGS).get("model_type", "SentenceTransformer") if file_of(name, MODULES) else ""
     named = [str(architecture) for architecture in document_of(name, "config.json").get("architectures") or []]
     if kind not in ("", "SentenceTransformer", "CrossEncoder") or any("ColBERT" in one for one in named):
         wrong = f"is a {kind if kind != 'SentenceTransformer' and kind else 'ColBERT'}, which gives no vector a text"
         raise unusable(name, wrong, "a SentenceTransformer")
-    model = loaded(SentenceTransformer, name)
+    model = loaded(SentenceTransformer, name, weights)
     first: Any = model[0]
     pooling: Any = model[1] if len(model) > 1 and isinstance(model[1], Pooling) else None
-    if settings.pooling is not None and pooling is not None and pooling.pooling_mode != settings.pooling:
-        if kind == "SentenceTransformer":
-            raise _contradicted("pooling", settings.pooling, name, str(pooling.pooling_mode))
+    if settings.pooling is not None and pooling is not None:
         pooling.pooling_mode = settings.pooling
-    asked = document_of(name, SETTINGS).get("similarity_fn_name")
-    if None not in (settings.similarity, asked) and settings.similarity != asked:
-        raise _contradicted("similarity", str(settings.similarity), name, str(asked))
     if isinstance(first, Transformer):
         _drop_pooler(first)
-        return _with_keys(model, settings)
-    keys = {"lora.rank": settings.lora.rank, "freeze": settings.freeze, "query_length": settings.query_length}
-    for key, value in (keys | {"checkpointing": settings.checkpointing}).items():
-        if value:
-            wrong = f"{value}, but '{name}' begins with a {type(first).__name__}, which has no layers"
-            raise ConfigError(Problem(f"ranker.{key}", wrong, "leave it out"))
+    elif settings.lora.rank or settings.freeze is not None or settings.checkpointing:
+        right = "leave out ranker.lora, ranker.freeze and ranker.checkpointing"
+        raise unusable(name, f"begins with a {type(first).__name__}, which has no layers", right)
     return _with_keys(model, settings)
-
-
-def _contradicted(key: str, asked: str, model: str, own: str) -> ConfigError:
-    wrong = f"'{asked}', but '{model}' was trained with {own}"
-    return ConfigError(Problem(f"ranker.{key}", wrong, f"{own}, or leave it out"))
 
 
 def _with_keys(model: SentenceTransformer, settings: BiEncoderSettings) -> SentenceTransformer:

@@ -1,5 +1,4 @@
-"""Models by their names on the hub of Hugging Face: what the cache has of them, errors for those out of reach, and
-uploads."""
+"""Models by their names on the hub of Hugging Face: what the cache has of them, and errors for those out of reach."""
 
 from __future__ import annotations
 
@@ -7,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from trainables.core.cache import digest_of
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.hub import hub_answers, out_of_reach
 from trainables.rankers.settings import ENCODERS, TINY, BiEncoderSettings, RankerSettings
@@ -16,12 +14,11 @@ ADAPTER = "adapter_config.json"  # of peft: in a folder or repository that holds
 MODULES = "modules.json"
 FIRST = ("config.json", MODULES, ADAPTER)  # of which every model's folder has at least one
 SETTINGS = "config_sentence_transformers.json"
-READ = (".safetensors", ".json", ".txt", ".model", ".jinja")  # files of weights, tokenizers and configurations
 
 
-def missing(model: str, right: str = ENCODERS) -> ConfigError:
-    """The error of a model that is nowhere to be had. `right`: what would be, as `models` of a ranker's settings."""
-    return unusable(model, f"is not a folder and not in the cache, and {out_of_reach()}", right)
+def missing(model: str) -> ConfigError:
+    """The error of a model that is nowhere to be had."""
+    return unusable(model, f"is not a folder and not in the cache, and {out_of_reach()}")
 
 
 def unusable(model: str, wrong: str, right: str = ENCODERS) -> ConfigError:
@@ -64,22 +61,17 @@ def document_of(model: str, name: str) -> dict[str, Any]:
     return document
 
 
+def require_whole_model(model: str) -> None:
+    """Raises ConfigError for an adapter of peft, which needs another model."""
+    if file_of(model, ADAPTER) is not None:
+        right = "the model with the adapter merged: merge_and_unload(), then save_pretrained"
+        raise unusable(model, "is an adapter of peft", right)
+
+
 def files_identity(folder: Path) -> list[object]:
     """What identifies the files in a folder without reading them; nothing for what is not a folder, as a hub name."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
     return [[str(path.relative_to(folder)), path.stat().st_size, path.stat().st_mtime_ns] for path in paths]
-
-
-def encoder_version(model: str) -> str | None:
-    """What now goes by a model's name: the digest of the files that are read of a folder, or "commit HASH" of a hub
-    name in the cache. None where it is not there, and of `tiny`, which the data decides."""
-    if model == TINY:
-        return None
-    if (folder := Path(model)).is_dir():
-        paths = sorted(path for path in folder.rglob("*") if path.suffix in READ)
-        return digest_of({str(path.relative_to(folder)): path for path in paths})
-    found = [file for name in FIRST if (file := cached_file_of(model, name)) is not None]
-    return f"commit {found[0].parent.name}" if found else None  # the cache has a folder for each commit
 
 
 def usual_temperature(settings: RankerSettings) -> float:
@@ -109,27 +101,4 @@ def require_model(settings: RankerSettings) -> None:
     if model == TINY or model.startswith(("/", ".", "~")) or Path(model).exists() or not is_name(model):
         return
     if not any(cached_file_of(model, name) for name in FIRST) and not hub_answers():
-        raise missing(model, settings.models)
-
-
-def upload(folder: Path, name: str, private: bool, message: str) -> str:
-    """Puts the files of a folder into a model repository of the hub (HF_ENDPOINT), which is made if there is none, as
-    one commit. Returns the repository's address. Raises ConfigError for a name that none can have, a hub that does not
-    answer, or one that refuses."""
-    place = "push_to_hub"
-    if not is_name(name):
-        raise ConfigError(Problem(place, f"'{name}' is not a name of the hub", "NAME or ORGANISATION/NAME"))
-    if not hub_answers():
-        raise ConfigError(Problem(place, f"nothing is uploaded: {out_of_reach()}", "try again when it can be reached"))
-    from huggingface_hub import HfApi
-    from huggingface_hub.errors import HfHubHTTPError
-
-    api = HfApi()
-    try:
-        repository = api.create_repo(name, private=private or None, exist_ok=True)
-        api.upload_folder(repo_id=repository.repo_id, folder_path=folder, commit_message=message)
-    except (HfHubHTTPError, ValueError) as error:
-        why = " ".join(str(error).split())[:300]
-        right = "hf auth login with a token that may write there (HF_TOKEN)"
-        raise ConfigError(Problem(place, f"the hub refuses '{name}' ({why})", right)) from error
-    return str(repository)
+        raise missing(model)

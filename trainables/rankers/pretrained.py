@@ -22,8 +22,8 @@ from trainables.core.cache import digest_of
 from trainables.core.errors import ConfigError, Problem
 from trainables.data.columns import RankingData
 from trainables.rankers.hub import files_identity
-from trainables.rankers.library import is_decoder, most_tokens
-from trainables.rankers.ranker import Ranker, RankerModule, TextSide, Tokens
+from trainables.rankers.library import most_tokens
+from trainables.rankers.ranker import Ranker, TextSide, Tokens
 from trainables.rankers.settings import TINY
 from trainables.rankers.text_pairs import PairTemplate, cached_text_side, keeps_latest
 from trainables.rankers.wordpiece import PAD, encode_texts, train_wordpiece, training_texts
@@ -73,9 +73,6 @@ class PretrainedRanker(Ranker):
 
     def encode_queries(self, files: Mapping[str, str], settings: Any, texts: Iterable[str]) -> Tokens:
         return tokens_of(files, 0, texts)
-
-    def restore(self, files: Mapping[str, str], settings: Any, max_length: int, outputs: int = 1) -> RankerModule:
-        raise TypeError(f"{type(self).__name__} is opened from its folder")
 
 
 def tokens_of(files: Mapping[str, str], side: int, texts: Iterable[str]) -> Tokens:
@@ -129,13 +126,9 @@ def _is_laid_out(first: Transformer, prompts: Sequence[str]) -> bool:
 
 
 def _require_cls_first(first: Transformer, template: PairTemplate) -> None:
-    kind = first.config.model_type
-    if is_decoder(kind):
-        wrong = f"is a decoder ({kind}), in which no first token can stand for a pair"
-        raise ConfigError(Problem("ranker.head", wrong, "pretrained, of a model that answers or gives one logit"))
     cls = first.tokenizer.cls_token_id  # pyright: ignore[reportOptionalMemberAccess]
     if cls is None or template.before[:1] != (cls,):
-        wrong = f"does not begin a pair with its [CLS] token ({kind})"
+        wrong = f"does not begin a pair with a [CLS] token that could stand for it ({first.config.model_type})"
         raise ConfigError(Problem("ranker.model", wrong, "an encoder that does, or ranker.head: pretrained"))
 
 

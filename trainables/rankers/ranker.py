@@ -10,9 +10,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from trainables.data.columns import RankingData
+
+WEIGHTS = "model.safetensors"
 
 
 @dataclass(frozen=True)
@@ -181,11 +184,6 @@ class Ranker(ABC):
         """What identifies the files of weights that `build` reads, beyond their name in `settings`."""
         return []
 
-    def notes(self, text: TextSide, settings: Any) -> tuple[str, ...]:
-        """What the user should know before a module is built. Raises ConfigError for settings that no module of this
-        text side can have."""
-        return ()
-
     @abstractmethod
     def encode(self, files: Mapping[str, str], settings: Any, texts: Iterable[str]) -> Tokens:
         """Token ids of new texts with a saved ranker's files."""
@@ -196,27 +194,29 @@ class Ranker(ABC):
 
     @abstractmethod
     def build(self, text: TextSide, settings: Any, max_length: int, outputs: int = 1) -> RankerModule:
-        """A fresh module, initialised from torch's current random state (set by the caller).
+        """A fresh module, initialised from torch's current random state (set by the caller). For `open`, the text side
+        has files alone.
 
         `outputs`: 1 for scores [B]; K > 1 for logits [B, K] of that many classes.
         """
 
     def write(
         self, module: RankerModule, files: Mapping[str, str], classes: Sequence[str], folder: Path
-    ) -> dict[str, str] | None:
-        """Writes a trained module in a form that other libraries read, and returns those text files that the form does
-        not hold. None, and nothing is written: there is no such form for it. `classes`: empty if it ranks."""
-        return None
+    ) -> Mapping[str, str]:
+        """Writes a trained module into a folder, if there is one in the form of other libraries, and returns those text
+        files that the folder does not hold. `classes`: empty if it ranks."""
+        weights = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
+        save_file(weights, folder / WEIGHTS)
+        return files
 
     def open(
         self, folder: Path, files: dict[str, str], settings: Any, max_length: int, outputs: int
     ) -> tuple[RankerModule, dict[str, str]]:
         """The module of a folder by `write`, with its weights, and its text files. `files`: what `write` returned."""
-        raise TypeError(f"{type(self).__name__} writes no folder of this form")
-
-    @abstractmethod
-    def restore(self, files: Mapping[str, str], settings: Any, max_length: int, outputs: int = 1) -> RankerModule:
-        """A module of the saved shape, whose weights the caller loads next (no downloads)."""
+        nothing = Tokens.of(())
+        module = self.build(TextSide(nothing, nothing, files), settings, max_length, outputs)
+        module.load_state_dict(load_file(folder / WEIGHTS))
+        return module, files
 
 
 def padded_rows(

@@ -47,7 +47,6 @@ class RankerSettings(Section):
     default_lr  default of training.lr, where it is not the usual one
     embeds      whether queries and documents are encoded apart, and a score compares their vectors
     classifies  whether it can give a logit for each class of pairs to classify
-    models      what ranker.model may be, where there is such a key
     text_side   rankers with the same name here and equal `text_keys` share what `prepare` makes
     text_keys   the settings that `prepare` reads
     """
@@ -55,7 +54,6 @@ class RankerSettings(Section):
     default_lr: ClassVar[float | None] = None
     embeds: ClassVar[bool] = False
     classifies: ClassVar[bool] = True
-    models: ClassVar[str] = ENCODERS
     text_side: ClassVar[str] = ""
     text_keys: ClassVar[frozenset[str]] = frozenset()
 

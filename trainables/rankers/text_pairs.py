@@ -93,13 +93,6 @@ class PairTemplate:
         """Kept lengths of the two texts, int [B] each, when the pair has at most `max_length` tokens."""
         return truncated(queries, documents, max_length - self.specials)
 
-    def pair_lengths(
-        self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray, max_length: int
-    ) -> np.ndarray:
-        """Tokens of each truncated pair, special ones included, int [B]."""
-        query, document = self.lengths(queries.lengths[query_rows], documents.lengths[document_rows], max_length)
-        return query + document + self.specials
-
     def cut(
         self, queries: np.ndarray, documents: np.ndarray, max_length: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -117,11 +117,6 @@ def _hashed_row(word: str) -> int:
     return 1 + int(hashlib.md5(word.encode(), usedforsecurity=False).hexdigest(), 16) % HASHED
 
 
-def table_shape(files: Mapping[str, str]) -> tuple[int, int]:
-    """Rows and dimensions of the vector table that belongs to saved files."""
-    return FIRST_WORD + len(files[VOCABULARY].splitlines()), json.loads(files[META])["size"]
-
-
 def reads_from_front(files: Mapping[str, str]) -> bool:
     """Whether long queries lose their first words, not their last."""
     return json.loads(files[META])["from_front"]
@@ -283,7 +278,11 @@ def _move_out(vectors: nn.Embedding, state: Mapping[str, Tensor], prefix: str, *
 
 def table_of(text: TextSide, settings: WordSettings) -> Tensor:
     """The text side's word vectors, float32 [rows, D]: a copy if they are trained, else the memory that all trainings
-    of a machine read. That may be read-only, in a file or in Ray's object store: a write would end the process."""
+    of a machine read. That may be read-only, in a file or in Ray's object store: a write would end the process. Zeros
+    for a ranker that is opened: its weights hold them."""
+    if not text.arrays:
+        rows = FIRST_WORD + len(text.files[VOCABULARY].splitlines())
+        return torch.zeros(rows, json.loads(text.files[META])["size"])
     if settings.train_vectors:
         return torch.tensor(text.arrays["vectors"])
     with warnings.catch_warnings():
@@ -314,8 +313,3 @@ class WordRanker(Ranker):
     def build(self, text: TextSide, settings: WordSettings, max_length: int, outputs: int = 1) -> WordRankerModule:
         vectors = table_of(text, settings)
         return self.Module(vectors, settings, max_length, reads_from_front(text.files), outputs)
-
-    def restore(
-        self, files: Mapping[str, str], settings: WordSettings, max_length: int, outputs: int = 1
-    ) -> WordRankerModule:
-        return self.Module(torch.zeros(table_shape(files)), settings, max_length, reads_from_front(files), outputs)

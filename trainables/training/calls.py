@@ -44,7 +44,7 @@ class Call(Generic[Report]):
     def next(self) -> Report | Ended:
         """Lets the function go on until it reports or ends."""
         if self._ended is None:
-            self._start() if self._thread.ident is None else self._turns.put(True)
+            self._thread.start() if self._thread.ident is None else self._turns.put(True)
             answer = self._reports.get()
             if not isinstance(answer, Ended):
                 return answer
@@ -58,9 +58,6 @@ class Call(Generic[Report]):
                 self._turns.put(False)
                 self._thread.join(0.05)
             self._ended = Ended()
-
-    def _start(self) -> None:
-        self._thread.start()
 
     def _run(self) -> None:
         try:

@@ -15,7 +15,7 @@ from typing import Any
 
 from trainables.core.errors import DataError
 from trainables.evaluation.metrics import dev_key
-from trainables.training.checkpoint import read_json, require_whole, seal, write_folder, write_json
+from trainables.training.checkpoint import read_json, write_folder, write_json
 from trainables.training.progress import Progress
 from trainables.training.saves import DAMAGED
 
@@ -40,7 +40,6 @@ class Conclusion:
         if it is damaged, of which `note` is told."""
         folder = Path(self.folder)
         try:
-            require_whole(folder)
             record = read_json(folder / TRAINING)
             training.restore_ranker(folder / RANKER)
         except (*DAMAGED, DataError) as error:
@@ -56,7 +55,6 @@ class Conclusion:
             training.save_ranker(folder / RANKER)
             training.restore_ranker(folder / RANKER)
             write_json(folder / TRAINING, record)
-            seal(folder, TRAINING)
         self._apply(training, record, folder)
 
     def _apply(self, training: Progress, record: dict[str, Any], folder: Path) -> None:
@@ -64,7 +62,6 @@ class Conclusion:
             values, file = training.apply(self.split, temporary)
             means = {name: float(column.mean()) for name, column in values.items()}
             write_json(temporary / RESULT, {"metrics": means, "run_file": file.name, **record})
-            seal(temporary)
 
         write_folder(folder / self.split, write)
 

@@ -85,20 +85,6 @@ def release() -> None:
         torch.cuda.empty_cache()
 
 
-def forget_device_memory() -> None:
-    """Begins the peak of `device_memory` again, for the next trial of the process."""
-    if best_device().type == "cuda":
-        torch.cuda.reset_peak_memory_stats()
-
-
-def device_memory() -> dict[str, float]:
-    """Peak GPU memory of the trial's tensors so far, in MiB; empty without a GPU. CUDA's own part in each process, some
-    hundred MiB, and what the allocator holds back come on top."""
-    if best_device().type != "cuda":
-        return {}
-    return {"device_memory_mib": torch.cuda.max_memory_allocated() / 2**20}
-
-
 @dataclass(frozen=True)
 class Precision:
     """`dtype` None = plain float32; otherwise the autocast type. `reason` is for the log."""

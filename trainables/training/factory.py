@@ -6,20 +6,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from trainables.config.keys import TrainingConfig
-from trainables.config.objective import OBJECTIVE, AnyRun, ObjectiveRun
+from trainables.config.objective import AnyRun, ObjectiveRun
 from trainables.config.task_fit import task_notes
 from trainables.data.columns import required_split
 from trainables.training.checkpoint import load_trained_state
 from trainables.training.features import FeatureTraining, SavedFeatureRanker, training_over_features
 from trainables.training.objective import ObjectiveTraining, PreparedObjective
-from trainables.training.prepared import PreparedData, prepared_for, ranker_of
+from trainables.training.prepared import PreparedData
 from trainables.training.pretraining import with_own_start
 from trainables.training.ranker_folder import is_of_others
 from trainables.training.saved_ranker import (
@@ -91,11 +91,6 @@ def make_training(run: AnyRun, prepared: AnyPrepared, device: str | None = None)
     return Training(run, completed(run, prepared), device)
 
 
-def shared_for(run: AnyRun, by_key: Mapping[str, Any]) -> AnyPrepared:
-    """What a training shares with others, of those `by_key`; a ranker's data is prepared if it is not there."""
-    return by_key[OBJECTIVE] if isinstance(run, ObjectiveRun) else prepared_for(run, by_key)
-
-
 def training_notes(run: TrainingConfig, prepared: PreparedData) -> tuple[str, ...]:
     """What the user should know about the training data as this training reads it.
 
@@ -107,13 +102,7 @@ def training_notes(run: TrainingConfig, prepared: PreparedData) -> tuple[str, ..
     split, negatives = training_negatives(run, prepared)
     given = "teacher" in run.teachers and split.teacher is not None
     taught = ("the teacher's scores are those that the data gives: no teacher is trained",) if given else ()
-    ranker, settings = ranker_of(run)
-    return (
-        *task_notes(run, prepared.data),
-        *ranker.notes(prepared.text, settings),
-        *taught,
-        *negatives.instances.notes,
-    )
+    return (*task_notes(run, prepared.data), *taught, *negatives.instances.notes)
 
 
 def write_best_ranker(run: TrainingConfig, prepared: PreparedData, weights: Mapping[str, Tensor], folder: Path) -> None:

@@ -6,7 +6,7 @@ import time
 from abc import abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,17 +18,6 @@ from trainables.data.columns import RankingData, require_features
 from trainables.evaluation.metrics import dev_key
 from trainables.training.prepared import PreparedData
 from trainables.training.progress import RankerProgress
-
-
-class FeatureRanker(Protocol):
-    """Scores feature vectors. `width`: how many features it learned."""
-
-    @property
-    def width(self) -> int: ...
-
-    def score(self, features: np.ndarray) -> np.ndarray:
-        """Scores, float32 [N], of features, float32 [N, width]."""
-        ...
 
 
 class FeatureTraining(RankerProgress):
@@ -69,8 +58,9 @@ class FeatureTraining(RankerProgress):
 
     @classmethod
     @abstractmethod
-    def read_ranker(cls, run: TrainingConfig, folder: Path) -> FeatureRanker:
-        """What `save_ranker` wrote. Raises OSError, ValueError, KeyError or TypeError for files that are damaged."""
+    def read_ranker(cls, run: TrainingConfig, folder: Path) -> Any:
+        """What `save_ranker` wrote: its `width`, how many features it learned, and `score(features)`, float32 [N], of
+        features, float32 [N, width]. Raises OSError, ValueError, KeyError or TypeError for files that are damaged."""
 
 
 def training_over_features(run: TrainingConfig) -> type[FeatureTraining]:
@@ -86,7 +76,7 @@ class SavedFeatureRanker:
     """A trained ranker that scores feature vectors, without its training data."""
 
     run: TrainingConfig
-    ranker: FeatureRanker
+    ranker: Any
     classes: ClassVar[tuple[str, ...]] = ()  # it ranks
 
     def score_split(self, data: RankingData, name: str, precision: str | None = None) -> np.ndarray:

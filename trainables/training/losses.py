@@ -143,8 +143,11 @@ def pairwise(positive: Tensor, negative: Tensor, settings: LossSettings) -> Tens
 
 
 def class_hinge(logits: Tensor, classes: Tensor, settings: LossSettings) -> Tensor:
-    """Categorical hinge of the classes' probabilities."""
-    return categorical_hinge(logits.softmax(1), classes, settings.margin)
+    """max(0, margin + highest probability of a wrong class - that of the right one): Keras's categorical hinge, which
+    the similarity-learning study (gensim, 2018) applies to softmax outputs, with margin 1."""
+    outputs, right = logits.softmax(1), classes[:, None]
+    wrong = outputs.scatter(1, right, -float("inf")).amax(1)
+    return (settings.margin + wrong - outputs.gather(1, right).squeeze(1)).relu()
 
 
 @loss(
@@ -334,16 +337,6 @@ def _ranked(scores: Tensor, of_rank: Tensor) -> Tensor:
     """The value of each document's rank by score in its list, [B, N]; `of_rank` [N] are those of the ranks."""
     order = scores.argsort(dim=1, descending=True, stable=True)
     return of_rank.expand_as(order).gather(1, order.argsort(dim=1))
-
-
-def categorical_hinge(outputs: Tensor, classes: Tensor, margin: float = 1.0) -> Tensor:
-    """max(0, margin + largest output of a wrong class - output of the right one), [B], of outputs [B, K].
-
-    Keras's loss, which the similarity-learning study (gensim, 2018) applies to softmax outputs, with margin 1.
-    """
-    right = classes[:, None]
-    wrong = outputs.scatter(1, right, -float("inf")).amax(1)
-    return (margin + wrong - outputs.gather(1, right).squeeze(1)).relu()
 
 
 def reduced(per_sample: Tensor, weights: Tensor, batch_mean: bool, part: slice = slice(None)) -> Tensor:

@@ -23,8 +23,8 @@ from trainables.evaluation.per_query import values_file
 from trainables.evaluation.trec_files import write_per_query
 from trainables.loops.curriculum import Curriculum
 from trainables.training.calls import Call, Ended
-from trainables.training.checkpoint import require_whole, seal, write_folder, write_json
-from trainables.training.progress import STATE, Progress
+from trainables.training.checkpoint import STATE, write_folder, write_json
+from trainables.training.progress import Progress
 
 SECONDS = "seconds"  # of an iteration; measured here
 CHECKPOINT = "checkpoint"  # the folder of what `save_ranker` writes
@@ -126,29 +126,28 @@ def _named_array(choices: Choices, name: str, key: str) -> Any:
 
 def checked_report(metrics: Any, checkpoint: str | Path | None, metric: str) -> Report:
     """Raises ConfigError for what is not a report of the metric, WorkFailed for a dev value that is not finite."""
-    problems = []
-    metrics = metrics if isinstance(metrics, Mapping) else {metric: metrics}
-    if metric not in metrics:
-        wrong = f"reports {', '.join(metrics) or 'nothing'} and not '{metric}'"
-        problems.append(Problem("report", wrong, f"'{metric}' among them, or metric: the name of one of them"))
-    queries, numbers = {}, {}
-    for name, value in metrics.items():
-        if name in (SECONDS, dev_key(metric)):
-            problems.append(Problem("report", f"'{name}' is a name of tune-cl's own", "another name"))
-            continue
-        try:
-            if name == metric and isinstance(value, Mapping):
-                queries = VALUES.validate_python({str(query): one for query, one in value.items()})
-                value = np.mean(list(queries.values()))
-            numbers[dev_key(metric) if name == metric else name] = float(value)
-        except (TypeError, ValueError):
-            problems.append(Problem("report", f"'{name}' is not a number ({type(value).__name__})", "a number"))
+    metrics = dict(metrics) if isinstance(metrics, Mapping) else {metric: metrics}
     folder = None if checkpoint is None else Path(checkpoint)
-    if folder is not None and not folder.is_dir():
-        problems.append(Problem("report", f"there is no folder {folder}", "a folder that the function wrote"))
-    if problems:
-        raise ConfigError(problems)
-    if not math.isfinite(dev := numbers[dev_key(metric)]):
+    wrong = None
+    if metric not in metrics:
+        wrong = f"{', '.join(metrics) or 'nothing'} and not '{metric}'", f"'{metric}' among them"
+    elif own := metrics.keys() & {SECONDS, dev_key(metric)}:
+        wrong = f"'{own.pop()}' is a name of tune-cl's own", "another name"
+    elif folder is not None and not folder.is_dir():
+        wrong = f"there is no folder {folder}", "a folder that the function wrote"
+    if wrong:
+        raise ConfigError(Problem("report", *wrong))
+    dev, queries = metrics.pop(metric), {}
+    try:
+        if isinstance(dev, Mapping):
+            queries = VALUES.validate_python({str(query): value for query, value in dev.items()})
+            dev = np.mean(list(queries.values()))
+        numbers = VALUES.validate_python({metric: dev, **metrics})
+    except ValidationError as error:
+        names = ", ".join(str(one["loc"][0]) for one in error.errors())
+        raise ConfigError(Problem("report", f"not a number: {names}", "numbers by name")) from None
+    numbers[dev_key(metric)] = dev = numbers.pop(metric)
+    if not math.isfinite(dev):
         raise WorkFailed(f"report: {metric} is {dev}, not a finite number")
     return Report(numbers, queries, folder)
 
@@ -157,8 +156,8 @@ class ObjectiveTraining(Progress):
     """A training by a function. The function is called in a thread, and waits between its reports (`Call`).
 
     Of its checkpoints, the last one and that of the best iteration are kept, in copies. A training that resumes calls
-    the function again, with the last checkpoint; iterations that it repeats because they were reported after that are
-    compared with what was reported then, and count once.
+    the function again, with the last checkpoint; of iterations that it repeats, because they were reported after that,
+    the first report counts.
     """
 
     run: ObjectiveRun
@@ -191,7 +190,6 @@ class ObjectiveTraining(Progress):
             self._next += 1
             if self._next > self.iteration:
                 return self._add_report(report, time.perf_counter() - started)
-            self._compare(report)
         self.returned = True
         if not self.history:
             raise WorkFailed(f"{self.name} returned without a report")
@@ -225,16 +223,6 @@ class ObjectiveTraining(Progress):
             f"report(metrics, checkpoint=FOLDER) is what is applied to the {split} queries"
         )
 
-    def _compare(self, report: Report) -> None:
-        """Notes an iteration that came out otherwise than before the stop. What was reported first counts."""
-        key = dev_key(self.run.metric)
-        before, again = self.history[self._next - 1][key], report.metrics[key]
-        if not math.isclose(before, again, rel_tol=1e-9) and not self.notes:
-            self.notes.append(
-                f"iteration {self._next} gave {self.run.metric} {again:.6g} again after a stop, and {before:.6g} "
-                "before it: the function does not depend on config and seed alone, or its checkpoints lack something"
-            )
-
     def close(self) -> None:
         """Ends the function, which waits in its last report."""
         if self._call is not None:
@@ -254,7 +242,6 @@ class ObjectiveTraining(Progress):
         for source in self._checkpoints:
             shutil.copytree(source, folder / source.name)
         write_json(folder / STATE, self.document())
-        seal(folder)
 
     def document(self) -> dict[str, Any]:
         progress = {"last": self.last, "best_checkpoint": self.best_checkpoint, "returned": self.returned}
@@ -276,16 +263,11 @@ class ObjectiveTraining(Progress):
     def save_ranker(self, folder: Path) -> None:
         """Copies the checkpoint of the best iteration, which must have one."""
         self.close()
-
-        def write(temporary: Path) -> None:
-            shutil.copytree(self._folder(self.best_checkpoint), temporary / CHECKPOINT)
-            seal(temporary)
-
-        write_folder(folder, write)
+        best = self._folder(self.best_checkpoint)
+        write_folder(folder, lambda temporary: shutil.copytree(best, temporary / CHECKPOINT))
 
     def restore_ranker(self, folder: Path) -> None:
         """The checkpoint is copied when the function is called with it."""
-        require_whole(folder)
         self._applied = folder / CHECKPOINT
         if not self._applied.is_dir():
             raise FileNotFoundError(self._applied)

@@ -41,18 +41,15 @@ def load_pretrain_data(run: TrainingConfig, target: RankingData) -> RankingData:
         data = load_data(DataConfig(source=source))
         require_texts(data)
     except DataError as error:
-        raise DataError(_at_key(problem, source) for problem in error.problems) from None
+        in_file = f"{source}/"
+        raise DataError(
+            problem if problem.location.startswith(in_file) else replace(problem, location=KEY)
+            for problem in error.problems
+        ) from None
     if (data.task, data.classes) != (target.task, target.classes):
         wrong = f"'{data.name}' is for another task than '{target.name}'"
         raise DataError(Problem(KEY, wrong, "data of the same task, with the same classes where there are any"))
     return replace(data, splits=_splits(data))
-
-
-def _at_key(problem: Problem, source: str) -> Problem:
-    """Locates a problem of the data as a whole at the key; a problem in a file stays where it is."""
-    if problem.location.startswith("data."):
-        return replace(problem, location=KEY)
-    return Problem(KEY, f"'{source}': {problem.wrong}", problem.right) if problem.location == source else problem
 
 
 def _splits(data: RankingData) -> dict[str, Split]:
@@ -157,30 +154,17 @@ def read_of(run: TrainingConfig, prepared: PreparedData) -> list[object]:
 
 def files_of(runs: Iterable[TrainingConfig]) -> dict[str, str]:
     """{path: digest} of the files, of word vectors and of difficulty, that trainings read besides their data."""
-    runs = list(runs)
-    named = {str(getattr(ranker, "vectors", TRAINED_VECTORS)) for ranker in _rankers_of(runs)}
-    named |= {name for run in runs for name in (run.curriculum.vectors, run.curriculum.file) if name}
+    named: set[str] = set()
+    for run in runs:
+        rankers = run.ranker, run.curriculum.teacher.ranker
+        named |= {str(getattr(ranker, "vectors", TRAINED_VECTORS)) for ranker in rankers}
+        named |= {name for name in (run.curriculum.vectors, run.curriculum.file) if name}
     return {name: digest_of(Path(name)) for name in sorted(named - {TRAINED_VECTORS}) if Path(name).is_file()}
 
 
 def changed_files(now: Mapping[str, str], recorded: Mapping[str, str]) -> list[str]:
     """The files in `recorded` whose content is another `now`, or that are gone; both as `files_of` gives them."""
     return [path for path, digest in recorded.items() if now.get(path) != digest]
-
-
-def encoders_of(runs: Iterable[TrainingConfig]) -> dict[str, str]:
-    """What the pretrained encoders of trainings are, by name, as far as it can be told (`encoder_version`)."""
-    if not (named := {model for ranker in _rankers_of(runs) if (model := getattr(ranker, "model", None))}):
-        return {}
-    from trainables.rankers.hub import encoder_version
-
-    versions = {name: encoder_version(name) for name in sorted(named)}
-    return {name: version for name, version in versions.items() if version}
-
-
-def _rankers_of(runs: Iterable[TrainingConfig]) -> list[RankerSettings]:
-    """The settings of the rankers, and of the teachers with one of their own."""
-    return [ranker for run in runs for ranker in (run.ranker, run.curriculum.teacher.ranker) if ranker]
 
 
 def prepare(run: TrainingConfig, data: RankingData | None = None) -> PreparedData:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,6 @@ from trainables.evaluation.metrics import dev_key
 from trainables.evaluation.per_query import SplitEvaluator, evaluator_of, scores_file, write_evaluated
 from trainables.training import checkpoint
 from trainables.training.prepared import PreparedData
-
-STATE = "state.json"
 
 
 class Progress(ABC):
@@ -115,18 +114,13 @@ class Progress(ABC):
     def save(self, folder: Path) -> None:
         """Writes the whole state into an existing folder."""
 
-    def same_run(self, folder: Path) -> bool:
-        """Whether `folder` holds a state of this training, as `is_of` decides."""
-        return is_of(folder, self.run, self.digest)
-
     def restore_progress(self, folder: Path) -> dict[str, Any]:
         """Restores the history; returns the JSON part of the state. Raises DataError for the state of another
-        configuration, ValueError if a file of the folder is not as it was written."""
-        checkpoint.require_whole(folder)
-        if not self.same_run(folder):
+        configuration."""
+        state = read_state(folder)
+        if not is_of(state, self.run, self.digest):
             wrong = "is the state of another configuration"
             raise DataError(Problem(str(folder), wrong, "a checkpoint of the same one"))
-        state = read_state(folder)
         self.history, self.best_iteration = state["history"], state["best_iteration"]
         return state
 
@@ -184,14 +178,13 @@ class RankerProgress(Progress):
 
 def read_state(folder: Path) -> dict[str, Any]:
     """The JSON part of a saved training: `Progress.document` and what its kind of training adds."""
-    return checkpoint.read_json(folder / STATE)
+    return checkpoint.read_json(folder / checkpoint.STATE)
 
 
-def is_of(folder: Path, run: AnyRun, digest: str) -> bool:
-    """Whether `folder` holds the state of this configuration on this data, wherever the data now lies; keys that the
+def is_of(state: Mapping[str, Any], run: AnyRun, digest: str) -> bool:
+    """Whether a state (`read_state`) is of this configuration on this data, wherever the data now lies; keys that the
     training does not read may differ. A state with keys that this version does not know counts as another
     configuration's."""
-    state = read_state(folder)
     try:
         saved = run_of(state["run"])
     except ValidationError:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import save_file
 from torch import Tensor
 
 from trainables.config.keys import TrainingConfig
@@ -18,23 +17,14 @@ from trainables.core.errors import ConfigError, DataError, Problem
 from trainables.data.columns import RankingData, require_texts
 from trainables.rankers.first_stage import KEY as FIRST_STAGE
 from trainables.rankers.first_stage import first_stage_for, require_first_stage
-from trainables.rankers.hub import ADAPTER, MODULES, SETTINGS, document_of, file_of, unusable
+from trainables.rankers.hub import MODULES, SETTINGS, document_of, file_of, require_whole_model, unusable
 from trainables.rankers.ranker import RankerModule, TextSide, Tokens
 from trainables.rankers.settings import BertSettings
 from trainables.training import checkpoint
 from trainables.training.device import best_device, choose_precision
 from trainables.training.features import SavedFeatureRanker, training_over_features
 from trainables.training.prepared import ranker_of
-from trainables.training.ranker_folder import (
-    CONFIG,
-    OWN,
-    TEXT,
-    WEIGHTS,
-    described,
-    is_shared_form,
-    recorded_run,
-    require_ranker,
-)
+from trainables.training.ranker_folder import OWN, TEXT, described, recorded_run, require_ranker
 from trainables.training.scoring import Scorer
 
 RANKING = ("ForSequenceClassification", "ForCausalLM")  # classes of models that give a score of a pair
@@ -112,39 +102,22 @@ class SavedRanker:
         scorer = Scorer(module, device, arithmetic)
         scores = scorer.pairs(query_tokens, document_tokens, query_rows, document_rows, first_stage)
         if not np.isfinite(scores).all():
-            raise self._not_finite()
+            right = "a ranker whose weights are finite, or --precision fp32"
+            raise DataError(Problem(self.folder, "gives scores that are NaN or infinite", right))
         return scores
-
-    def _not_finite(self) -> DataError:
-        """The error of scores that are NaN or infinite, with the first weight that is."""
-        for name, tensor in self.module.state_dict().items():
-            if not tensor.isfinite().all():
-                own = name.removeprefix("model.0.model.")  # of a model that sentence-transformers holds
-                wrong = f"has NaN or infinite numbers in its weight {own}, and so in its scores"
-                return DataError(Problem(self.folder, wrong, "a ranker whose training did not diverge"))
-        return DataError(Problem(self.folder, "gives scores that are NaN or infinite", "another precision, as fp32"))
 
 
 def write_ranker(
     run: TrainingConfig, module: RankerModule, text: TextSide, folder: Path, classes: Sequence[str] = ()
 ) -> None:
-    """Writes a ranker as a SavedRanker folder, in place of one that is there: in a form that other libraries read if
-    its kind has one (`Ranker.write`), else in our own."""
-    ours = described(run) | {"classes": list(classes)}
+    """Writes a ranker as a SavedRanker folder, in place of one that is there: what `Ranker.write` makes of its weights,
+    its training in OWN, and its text files in TEXT."""
 
     def write(temporary: Path) -> None:
         files = ranker_of(run)[0].write(module, text.files, classes, temporary)
-        if files is not None:
-            sealed = sorted(temporary.rglob("*.safetensors"))
-            checkpoint.seal(temporary, *(str(path.relative_to(temporary)) for path in sealed))
-            checkpoint.write_json(temporary / OWN, ours | {"files": files})
-            return
-        weights = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
-        save_file(weights, temporary / WEIGHTS)
-        checkpoint.seal(temporary, WEIGHTS)
-        checkpoint.write_json(temporary / CONFIG, ours)
+        checkpoint.write_json(temporary / OWN, described(run) | {"classes": list(classes)})
         (temporary / TEXT).mkdir()
-        for name, content in text.files.items():
+        for name, content in files.items():
             (temporary / TEXT / name).write_text(content, encoding="utf-8")
 
     checkpoint.write_folder(folder, write)
@@ -154,19 +127,13 @@ def load_ranker_folder(folder: Path) -> SavedRanker | SavedFeatureRanker:
     """Reads a saved ranker's folder. Raises DataError if it is none, or if one of its files is broken."""
     require_ranker(folder)
     try:
-        checkpoint.require_whole(folder)
-        config = checkpoint.read_json(folder / (OWN if is_shared_form(folder) else CONFIG))
-        run, classes = recorded_run(config, folder), tuple(config.get("classes", ()))
+        own = checkpoint.read_json(folder / OWN)
+        run, classes = recorded_run(own, folder), tuple(own.get("classes", ()))
         if run.reads == "features":
             return SavedFeatureRanker(run, training_over_features(run).read_ranker(run, folder))
         ranker, settings = ranker_of(run)
-        if is_shared_form(folder):
-            length, outputs = run.training.max_length, len(classes) or 1
-            module, files = ranker.open(folder, config.get("files", {}), settings, length, outputs)
-        else:
-            files = {path.name: path.read_text(encoding="utf-8") for path in sorted((folder / TEXT).iterdir())}
-            module = ranker.restore(files, settings, run.training.max_length, len(classes) or 1)
-            module.load_state_dict(checkpoint.load_tensors(folder / WEIGHTS))
+        files = {path.name: path.read_text(encoding="utf-8") for path in sorted((folder / TEXT).iterdir())}
+        module, files = ranker.open(folder, files, settings, run.training.max_length, len(classes) or 1)
     except BROKEN as error:
         why = " ".join(str(error).split())
         raise DataError(Problem(str(folder), f"cannot be read: {why}", "a ranker written by tune-cl train")) from error
@@ -192,14 +159,14 @@ def load_encoder(model: str) -> SavedRanker:
 
 def ranker_keys(model: str) -> dict[str, str]:
     """The `ranker.*` keys of a model that is used as it is: a CrossEncoder or a SentenceTransformer."""
+    require_whole_model(model)
     if file_of(model, MODULES) is not None:
         kind = document_of(model, SETTINGS).get("model_type", "SentenceTransformer")
     else:
-        adapted = document_of(model, ADAPTER)
-        names = document_of(str(adapted.get("base_model_name_or_path", model)), "config.json")
-        ranks = [str(name).endswith(RANKING) for name in names.get("architectures") or []]
-        kind = "CrossEncoder" if any(ranks) or adapted.get("task_type") in ("SEQ_CLS", "CAUSAL_LM") else ""
-        kind = "SentenceTransformer" if names.get("model_type") == "model2vec" else kind
+        config = document_of(model, "config.json")
+        ranks = any(str(name).endswith(RANKING) for name in config.get("architectures") or [])
+        table = config.get("model_type") == "model2vec"
+        kind = "CrossEncoder" if ranks else "SentenceTransformer" if table else ""
     if kind == "CrossEncoder":
         return {"name": "bert", "model": model, "head": "pretrained"}
     if kind != "SentenceTransformer" and kind:

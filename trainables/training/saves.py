@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -44,27 +43,14 @@ class Saves:
         self.took = self.ended - started
 
 
-def trained(
-    make: Callable[[], T],
-    folder: Path,
-    say: Callable[[str], None],
-    last: float = math.inf,
-    each: Callable[[T], None] = lambda training: None,
-) -> T:
-    """A training at its end, or after iteration `last`. It goes on from its state in `folder`. `each` is called after
-    each iteration, and with a training that goes on."""
+def trained(make: Callable[[], T], folder: Path, say: Callable[[str], None]) -> T:
+    """A training at its end. It goes on from its state in `folder`."""
     training = resumed_or_new(make, folder, say)
     if training.iteration:
         say(f"going on after iteration {training.iteration}")
-        each(training)
-    if training.iteration >= last:
-        return training
     for _ in iterations(training, folder):
         for note in training.pop_notes():
             say(f"note: {note}")
-        each(training)
-        if training.iteration == last:
-            break
     return training
 
 
@@ -80,19 +66,18 @@ def iterations(training: Progress, folder: Path) -> Iterator[dict[str, float]]:
         yield metrics
 
 
-def resumed(make: Callable[[], T], states: Iterable[str | Path], note: Callable[[str], None]) -> T:
-    """A training that goes on from the first of these states that is sound; from the start if none is.
-    It repeats the same steps, so only time is lost. `note` is told of each that is damaged."""
+def resumed(make: Callable[[], T], state: str | Path | None, note: Callable[[str], None]) -> T:
+    """A training that goes on from a state, or from the start where there is none or it is damaged, of which `note` is
+    told: it repeats the same steps, so only time is lost."""
     training = make()
-    for state in states:
-        if (wrong := _damage(training, state)) is None:
-            return training
-        note(f"{state} is damaged ({wrong}); it is not used")
-        training.close()
-        del training  # a device may not have room for both
-        release()
-        training = make()  # without what the failed load had read
-    return training
+    wrong = _damage(training, state) if state else None
+    if wrong is None:
+        return training
+    note(f"{state} is damaged ({wrong}); the training starts again")
+    training.close()
+    del training  # a device may not have room for both
+    release()
+    return make()  # without what the failed load had read
 
 
 def _damage(training: Progress, state: str | Path) -> str | None:
@@ -108,7 +93,7 @@ def _damage(training: Progress, state: str | Path) -> str | None:
 def resumed_or_new(make: Callable[[], T], folder: Path, say: Callable[[str], None]) -> T:
     """A training that goes on from its state in `folder`, as `iterations` leaves it there, or from the start."""
     latest = latest_iteration(folder)
-    training = resumed(make, [latest] if latest else [], say)
+    training = resumed(make, latest, say)
     if latest and not training.iteration:
         shutil.rmtree(folder)
     return training

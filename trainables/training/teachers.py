@@ -13,9 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from trainables.config.keys import CurriculumConfig, TrainingConfig
-from trainables.core.cache import cached, cached_resumable, digest_of, load_arrays, save_arrays
+from trainables.core.cache import cached, digest_of, load_arrays, save_arrays
 from trainables.core.errors import ConfigError, Problem
-from trainables.core.files import replacing
 from trainables.core.prose import say
 from trainables.core.randomness import generator
 from trainables.curriculum.scoring import EARLY_ITERATIONS, EARLY_TEACHERS, FOLDS
@@ -23,9 +22,8 @@ from trainables.data.columns import RankingData, Split, Task, required_split
 from trainables.data.combine import some_queries
 from trainables.training.device import Compute, best_device, choose_precision, here, release
 from trainables.training.prepared import PreparedData, prepare, read_of
-from trainables.training.pretraining import arrays_once, trained_once, with_own_start, with_start, without_data
+from trainables.training.pretraining import arrays_once, trained_once, with_own_start, with_start
 from trainables.training.saved_ranker import SavedRanker, load_ranker_folder
-from trainables.training.saves import trained
 from trainables.training.scoring import Scorer
 from trainables.training.trainer import Training
 
@@ -153,37 +151,22 @@ def computed_course(
     plain: TrainingConfig, prepared: PreparedData, split: Split, last: int, every: bool, key: str
 ) -> dict[str, np.ndarray]:
     """What `scores_by_iteration` gives, under its key; trained where this machine's cache lacks it."""
-    run = without_data(plain)
 
-    def build(entry: Path, state: Path) -> None:
-        """Trains, or goes on from `state`, where the scores of the iterations are too."""
+    def build(entry: Path) -> None:
         what = f"{plain.ranker.name}, seed {plain.seed}, at most {last} iterations"
         say(f"training a teacher ({what}, on {best_device()})")
+        training, scores = Training(plain, prepared), []
+        while training.iteration < last and not training.finished:
+            training.iterate()
+            for note in training.pop_notes():
+                say(f"note: {note}")
+            if every or training.iteration == last or training.finished:
+                scores.append(training.score(split))
+        save_arrays(entry, {SCORES: np.stack(scores)})
 
-        def score(training: Training) -> None:  # a state may have been saved just before its scores were
-            _write_scores(training, split, state)
-
-        training = trained(lambda: Training(run, prepared), state, say, last, score if every else lambda training: None)
-        score(training)
-        iterations = range(1, training.iteration + 1) if every else [training.iteration]
-        save_arrays(entry, {SCORES: np.stack([np.load(_scores_file(state, iteration)) for iteration in iterations])})
-
-    entry = cached_resumable("teacher-course", key, build)
+    entry = cached("teacher-course", key, build)
     release()  # for the trials of the search
     return load_arrays(entry)
-
-
-def _write_scores(training: Training, split: Split, state: Path) -> None:
-    """Writes the scores of the present weights, if they are not there yet."""
-    path = _scores_file(state, training.iteration)
-    if not path.is_file():
-        state.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as unfinished, unfinished.open("wb") as file:
-            np.save(file, training.score(split), allow_pickle=False)
-
-
-def _scores_file(state: Path, iteration: int) -> Path:
-    return state / f"{SCORES}-{iteration:05d}.npy"
 
 
 # -- by teachers that have not seen the queries ------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from trainables.config.keys import TrainingConfig
@@ -34,7 +33,7 @@ from trainables.training.device import best_device, choose_precision, keep_freed
 from trainables.training.losses import LOSSES, LossSettings
 from trainables.training.memory import enough_memory
 from trainables.training.prepared import PreparedData, ranker_of
-from trainables.training.progress import STATE, RankerProgress
+from trainables.training.progress import RankerProgress
 from trainables.training.saved_ranker import SavedRanker, load_ranker_folder, write_ranker
 from trainables.training.scoring import Scorer, fixed_features
 
@@ -102,7 +101,8 @@ class Training(RankerProgress):
             self.best_iteration = self.iteration + 1
             self.best_weights = {}  # room for the new ones
             with enough_memory(self.device):
-                self.best_weights = checkpoint.device_state(self.module)
+                trained = checkpoint.trained_state(self.module)
+                self.best_weights = {name: tensor.detach().clone() for name, tensor in trained.items()}
             self.best_scores, self.best_documents = scores, documents
         return value
 
@@ -149,24 +149,14 @@ class Training(RankerProgress):
         return loss, float(weights.mean()), pairs
 
     def _loss_of_part(self, step: int, batch: Batch, weights: np.ndarray, part: slice) -> Tensor:
-        """What a part of a batch adds to the batch's loss."""
-        ordered_share = self.curriculum.negatives.ordered_share(step)
-        scored: list[Tensor] = []  # a ranker may be trained on several views of its vectors, which are computed once
-
-        def of_view(view: int, rows: np.ndarray) -> Tensor:
-            scored[:] = scored or [self._forward(rows)]
-            return scored[0][view] if self._has_views(scored[0]) else scored[0]
-
-        loss = objective(self.run, step)
-        per_sample = [self._losses(batch[part], loss, partial(of_view, 0), ordered_share)]
-        views = len(scored[0]) if self._has_views(scored[0]) else 1
-        per_sample += [
-            self._losses(batch[part], loss, partial(of_view, view), ordered_share) for view in range(1, views)
-        ]
-        return self._reduced(per_sample[0] if views == 1 else torch.stack(per_sample).mean(0), weights, part)
-
-    def _has_views(self, scores: Tensor) -> bool:
-        return isinstance(self.module, DualEncoder) and scores.dim() == 2
+        """What a part of a batch adds to the batch's loss: its mean over the views of vectors that a ranker is trained
+        on."""
+        rows = self._rows(batch[part])
+        scores = self._forward(rows.ravel())
+        views = list(scores) if isinstance(self.module, DualEncoder) and scores.dim() == 2 else [scores]
+        loss, ordered_share = objective(self.run, step), self.curriculum.negatives.ordered_share(step)
+        per_view = [self._losses(rows, view, loss, ordered_share) for view in views]
+        return self._reduced(per_view[0] if len(per_view) == 1 else torch.stack(per_view).mean(0), weights, part)
 
     def _reduced(self, per_sample: Tensor, weights: np.ndarray, part: slice) -> Tensor:
         on_loss = sent(torch.from_numpy(weights).to(per_sample.dtype), per_sample.device)
@@ -197,41 +187,38 @@ class Training(RankerProgress):
         with self.precision.autocast(self.device):
             return self.module.embed(**on_device(inputs, self.device))
 
-    def _losses(
-        self, batch: Batch, loss: str, score: Callable[[np.ndarray], Tensor], ordered_share: float = 1.0
-    ) -> Tensor:
-        """Loss of each sample, [B]. `score`: candidate rows to scores; `ordered_share`: as in LossSettings.
-
-        Under a pointwise loss, a pair's loss is the mean of its two documents' losses.
-        """
-        if self.prepared.data.task == "classification":
-            return self._class_losses(batch.positive, loss, score)
+    def _rows(self, batch: Batch) -> np.ndarray:
+        """Candidate rows of the documents of B samples, int [documents a sample, B]."""
         if self.batcher.instances.pairwise:
-            rows = np.concatenate([batch.positive[None], batch.negative.T.reshape(-1, len(batch.instance))])
-        else:
-            rows = np.where(batch.positive >= 0, batch.positive, batch.negative)[None]
-        scores = score(rows.ravel())
+            return np.concatenate([batch.positive[None], batch.negative.T.reshape(-1, len(batch.instance))])
+        return np.where(batch.positive >= 0, batch.positive, batch.negative)[None]
+
+    def _losses(self, rows: np.ndarray, scores: Tensor, loss: str, ordered_share: float = 1.0) -> Tensor:
+        """Loss of each sample, [B]; of a pair under a pointwise loss, the mean of its two documents' losses.
+
+        rows           candidates, as `_rows` gives them
+        scores         theirs, flat, or their class logits
+        ordered_share  as in LossSettings
+        """
         function, kind = LOSSES[loss].function, LOSSES[loss].kind
         settings = replace(self.loss_settings, ordered_share=ordered_share)
+        grade = self.batcher.split.grade
+        if self.prepared.data.task == "classification":
+            of_classes = LOSSES[loss].of_classes
+            assert of_classes is not None, f"{loss} is not a loss of classes"
+            classes = sent(torch.from_numpy(grade[rows[0]].astype(np.int64)), scores.device)
+            return losses.per_sample(loss, of_classes, scores, classes, settings)
         if kind == "pairwise":
             positive, negative = scores.chunk(2)
             return losses.per_sample(loss, function, positive, negative, settings)
         if kind == "listwise":
             taught = LOSSES[loss].reads_teacher
-            labels = self.prepared.teachers["teacher"] if taught else np.maximum(self.batcher.split.grade, 0)
+            labels = self.prepared.teachers["teacher"] if taught else np.maximum(grade, 0)
             of_lists = sent(torch.from_numpy(labels[rows.T]), scores.device)
             return losses.per_sample(loss, function, scores.view(rows.shape).T, of_lists, settings)
-        grades = sent(torch.from_numpy(self.batcher.split.grade[rows.ravel()]), scores.device)
+        grades = sent(torch.from_numpy(grade[rows.ravel()]), scores.device)
         of_documents = losses.per_sample(loss, function, scores, grades, settings)
         return of_documents.view(rows.shape).mean(0)
-
-    def _class_losses(self, rows: np.ndarray, loss: str, score: Callable[[np.ndarray], Tensor]) -> Tensor:
-        """Loss of each pair to classify, [B]."""
-        logits = score(rows)
-        classes = sent(torch.from_numpy(self.batcher.split.grade[rows].astype(np.int64)), logits.device)
-        function = LOSSES[loss].of_classes
-        assert function is not None, f"{loss} is not a loss of classes"
-        return losses.per_sample(loss, function, logits, classes, self.loss_settings)
 
     @property
     def loss_settings(self) -> LossSettings:
@@ -254,15 +241,11 @@ class Training(RankerProgress):
         instances = np.arange(len(self.batcher.instances))
         negatives = self.curriculum.negatives
         drawn = negatives.at(step).draw(instances, generator(self.run.seed, "self-paced", step))
-        samples, loss = Batch(instances, *drawn), objective(self.run, step)
-        per_sample = self._losses(samples, loss, self._scores_of_rows, negatives.ordered_share(step))
-        return per_sample.numpy().astype(np.float64)
-
-    def _scores_of_rows(self, rows: np.ndarray) -> Tensor:
-        """Scores, or class logits, of training candidates on the CPU; each row is scored once."""
-        distinct, index = np.unique(rows, return_inverse=True)
-        text, split, features = self.prepared.text, self.batcher.split, self.batcher.features
-        return torch.from_numpy(self.scorer.candidates(text, split, distinct, features)[index])
+        rows = self._rows(Batch(instances, *drawn))
+        distinct, index = np.unique(rows.ravel(), return_inverse=True)  # each is scored once
+        scored = self.scorer.candidates(self.prepared.text, self.batcher.split, distinct, self.batcher.features)
+        scores, loss = torch.from_numpy(scored[index]), objective(self.run, step)
+        return self._losses(rows, scores, loss, negatives.ordered_share(step)).numpy().astype(np.float64)
 
     # -- evaluation ----------------------------------------------------------------------------------------------
 
@@ -290,26 +273,27 @@ class Training(RankerProgress):
     # -- state ---------------------------------------------------------------------------------------------------
 
     def save(self, folder: Path) -> None:
-        save_file(checkpoint.trained_state(self.module), folder / "weights.safetensors")
-        save_file(checkpoint.optimizer_state(self.optimizer), folder / "optimizer.safetensors")
+        groups = {
+            checkpoint.WEIGHTS: checkpoint.trained_state(self.module),
+            checkpoint.OPTIMIZER: checkpoint.optimizer_state(self.optimizer),
+        }
         if self.has_best:
-            best = folder / checkpoint.BEST
-            checkpoint.save_best(self.best_weights, self.best_scores, best, self.best_documents)
+            groups[checkpoint.BEST] = self.best_weights
+            groups[checkpoint.DEV] = checkpoint.dev_tensors(self.best_scores, self.best_documents)
         if self.curriculum.refreshed is not None:
-            checkpoint.save_arrays({DIFFICULTY: self.curriculum.refreshed}, folder / checkpoint.CURRICULUM)
-        checkpoint.write_json(folder / STATE, self.document() | {"micro_batch": self.accumulation.samples})
-        checkpoint.seal(folder)
+            groups[checkpoint.CURRICULUM] = {DIFFICULTY: torch.from_numpy(self.curriculum.refreshed)}
+        checkpoint.save_tensors(folder, groups)
+        checkpoint.write_json(folder / checkpoint.STATE, self.document() | {"micro_batch": self.accumulation.samples})
 
     def load(self, folder: Path) -> None:
         """Restores what `save` wrote for the same configuration. Raises DataError for another one."""
         state = self.restore_progress(folder)
-        checkpoint.load_trained_state(self.module, checkpoint.load_tensors(folder / "weights.safetensors"))
-        checkpoint.load_optimizer(self.optimizer, folder / "optimizer.safetensors")
-        if (folder / checkpoint.CURRICULUM).is_file():
-            self.curriculum.refresh(checkpoint.load_arrays(folder / checkpoint.CURRICULUM)[DIFFICULTY])
+        checkpoint.load_trained_state(self.module, checkpoint.load_tensors(folder, checkpoint.WEIGHTS))
+        checkpoint.load_optimizer(self.optimizer, checkpoint.load_tensors(folder, checkpoint.OPTIMIZER))
+        if refreshed := checkpoint.load_tensors(folder, checkpoint.CURRICULUM):
+            self.curriculum.refresh(refreshed[DIFFICULTY].numpy())
         self.accumulation.samples = state["micro_batch"]
-        if self.has_best:
-            self.best_weights = checkpoint.best_weights(folder)
+        self.best_weights = checkpoint.load_tensors(folder, checkpoint.BEST)
 
     def save_ranker(self, folder: Path) -> None:
         """Writes the ranker of the best iteration as a folder for `load_saved`; the network then has its weights, with

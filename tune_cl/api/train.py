@@ -163,7 +163,7 @@ def _require_own(run: TrainingConfig, prepared: PreparedData, output: Path, stat
     """Raises ConfigError if the state is of another training. A damaged state passes: no training continues from it."""
     from trainables.training.checkpoint import read_json, write_json
     from trainables.training.prepared import changed_files, files_of
-    from trainables.training.progress import is_of
+    from trainables.training.progress import is_of, read_state
     from trainables.training.saves import DAMAGED
 
     read, files = output / "files.json", files_of([run])
@@ -172,7 +172,7 @@ def _require_own(run: TrainingConfig, prepared: PreparedData, output: Path, stat
             write_json(read, files)
         return
     try:
-        own = is_of(state, run, prepared.digest)
+        own = is_of(read_state(state), run, prepared.digest)
     except DAMAGED:
         own = True
     if not own or changed_files(files, read_json(read) if read.exists() else {}):

@@ -18,7 +18,7 @@ from trainables.rankers.settings import TRAINED_VECTORS
 from trainables.training.batching import scored_of
 from trainables.training.device import Compute, here, limit_process
 from trainables.training.factory import training_notes
-from trainables.training.prepared import PreparedData, changed_files, encoders_of, files_of, prepare, prepared_key
+from trainables.training.prepared import PreparedData, changed_files, files_of, prepare, prepared_key
 from trainables.training.pretraining import with_start
 from trainables.training.teachers import with_teachers
 from trainables.training.trainer import training_instances
@@ -116,28 +116,22 @@ def _require_vectors(experiment: Experiment) -> None:
 
 def fingerprint(experiment: Experiment, prepared: Mapping[str, PreparedData]) -> dict[str, Any]:
     """The name of the data that a search reads, and the digests by which a change is seen: of the data, of pre-training
-    data, of files of word vectors and of difficulty, and of encoders."""
+    data, of files of word vectors and of difficulty."""
     first, readers = next(iter(prepared.values())), file_readers(experiment)
     found = {
         "name": first.data.name,
         "digest": first.data.digest,
         "pretrain_digest": first.pretrain_digest,
         "files": files_of(readers),
-        "encoders": encoders_of(readers),
     }
     return {key: value for key, value in found.items() if value or key in ("name", "digest")}
 
 
 def require_unchanged(now: Mapping[str, Any], recorded: Mapping[str, Any]) -> None:
-    """Raises DataError if the data, a file or an encoder is not what it was when the search began. `now`, `recorded`:
-    fingerprints. What cannot be told of an encoder any more is no difference."""
+    """Raises DataError if the data or a file has changed since the search began. `now`, `recorded`: fingerprints."""
     places = {"digest": "data.source", "pretrain_digest": "training.pretrain_data"}
     changed = [place for key, place in places.items() if now.get(key) != recorded.get(key)]
     changed += changed_files(now.get("files", {}), recorded.get("files", {}))
-    encoders = now.get("encoders", {})
-    for model, version in recorded.get("encoders", {}).items():
-        if encoders.get(model, version) != version:
-            changed.append(model)
     if changed:
         right = "what the search began with, or a new search"
         raise DataError([Problem(place, "has changed since the search began", right) for place in changed])

@@ -24,7 +24,7 @@ from tune_cl.process import stop_if_asked
 from tune_cl.ray.workarounds import failure_of, own_retries, withhold_aws_keys
 from tune_cl.search.trials import FINISHED, Plan, Trials
 
-CHECKPOINTS_PER_TRIAL = 2  # if the last one is damaged, the trial resumes from the one before it
+CHECKPOINTS_PER_TRIAL = 2  # if the last one is damaged, the trial leaves the files of the one before it
 RETRIES = 3  # of a trial whose process or node died
 Callbacks = Sequence[tune.Callback]
 log = logging.getLogger(__name__)

@@ -42,7 +42,6 @@ from tune_cl.space.space import Flat
 BASELINE_TRIAL = "t0000"
 PAUSED = "paused"  # of a Stop, in place of an outcome
 REPORTED = ("train_loss", "available_share", "mean_weight", "samples_per_second", "seconds")
-ON_A_DEVICE = ("device_memory_mib",)  # reported only by trainings on a device
 log = logging.getLogger(__name__)
 
 
@@ -292,8 +291,7 @@ class SearchDriver:
         """The metrics of a result: all that a user's function reported, or those that every ranker reports."""
         keys = (dev_key(self.experiment.base.run.metric), *REPORTED)
         reported = metrics["reported"] if "reported" in metrics else {key: metrics[key] for key in keys}
-        on_a_device = {key: metrics[key] for key in ON_A_DEVICE if key in metrics}
-        return {key: float(value) for key, value in (reported | on_a_device).items()}
+        return {key: float(value) for key, value in reported.items()}
 
     def _files(self, trial: str) -> Path:
         return self.journal.path.parent / TRIALS / trial

@@ -56,15 +56,11 @@ class Case:
         return self.ranker.build(self.text, self.settings, MAX_LENGTH, outputs)
 
     def restored(self, module: RankerModule, outputs: int = 1) -> RankerModule:
-        """The network as it is made again from its saved folder, or from its files and weights."""
+        """The network as it is made again from its saved folder."""
         classes = [f"class {index}" for index in range(outputs)] if outputs > 1 else []
         with TemporaryDirectory() as place:
-            files = self.ranker.write(module, self.text.files, classes, Path(place))
-            if files is not None:
-                return self.ranker.open(Path(place), files, self.settings, MAX_LENGTH, outputs)[0]
-        restored = self.ranker.restore(self.text.files, self.settings, MAX_LENGTH, outputs)
-        restored.load_state_dict(module.state_dict())
-        return restored
+            files = dict(self.ranker.write(module, self.text.files, classes, Path(place)))
+            return self.ranker.open(Path(place), files, self.settings, MAX_LENGTH, outputs)[0]
 
     def encode(self, texts: Any) -> Tokens:
         return self.ranker.encode(self.text.files, self.settings, texts)
