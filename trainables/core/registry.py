@@ -72,6 +72,9 @@ class Entry(Generic[Value]):
         return getattr(sys.modules.get(self.module), "__file__", None) or self.module
 
 
+Derive = Callable[[Entry[T]], Entry[Any] | None]
+
+
 class Registry(Mapping[str, T]):
     """Maps names to values; `location` is the configuration key that holds such a name, `open_to_plugins` says whether
     users can add to it; `aliases` are other names of entries, which `canonical` turns into theirs."""
@@ -86,6 +89,7 @@ class Registry(Mapping[str, T]):
         self.location, self.aliases = location, aliases
         self.entries = {entry.name: entry for entry in entries}
         self.open_to_plugins = open_to_plugins
+        self._followers: list[tuple[Derive[T], Registry[Any]]] = []
         REGISTRIES.append(self)
 
     def __getitem__(self, name: str) -> T:
@@ -119,11 +123,20 @@ class Registry(Mapping[str, T]):
             owner = "is built in" if other.built_in else f"is registered in {other.file}"
             raise ValueError(f"the name '{entry.name}' {owner}; another name")
         self.entries[entry.name] = entry
+        for derive, follower in self._followers:
+            if (derived := derive(entry)) is not None:
+                follower.add(derived)
 
     def remove(self, modules: Container[str]) -> None:
         """Removes the entries that these modules registered."""
         for name in [name for name, entry in self.entries.items() if entry.module in modules]:
             del self.entries[name]
+
+    def followed_by(self, other: Registry[Any], derive: Derive[T]) -> None:
+        """Adds what `derive` makes of each entry, present and future, to another registry; None is left out."""
+        self._followers.append((derive, other))
+        for derived in filter(None, map(derive, self.entries.values())):
+            other.add(derived)
 
     def decorator(
         self, name: object, summary: str, source: str, value_of: Callable[[Any], T]

@@ -535,16 +535,16 @@ def _sums_below(instances: Instances, value: np.ndarray, rows: np.ndarray) -> tu
     return sums[which], count[which]
 
 
-def order_of(weighting: Entry[Heuristic | None]) -> Entry[Scoring]:
-    """A weighting by a heuristic as an order."""
+def order_of(weighting: Entry[Heuristic | None]) -> Entry[Scoring] | None:
+    """A weighting as an order; None for one that is not a heuristic."""
+    if weighting.value is None:
+        return None
     name, summary = weighting.name, f"1 - mean ease D of weighting {weighting.name}"
     value = Scoring(hardness(name), frozenset({"reference"}), reads_texts=False, unfit=NO_RUN)
-    return Entry(name, value, summary, weighting.source)
+    return Entry(name, value, summary, weighting.source, weighting.module, weighting.part)
 
 
-for entry in WEIGHTINGS.entries.values():
-    if entry.value is not None:
-        SCORINGS.add(order_of(entry))
+WEIGHTINGS.followed_by(SCORINGS, order_of)
 
 
 def any_needs(names: Iterable[str], field: str) -> bool:
