@@ -19,7 +19,7 @@ from trainables.data.columns import RankingData
 from trainables.data.forms import HUB
 from trainables.rankers.hub import file_of
 from trainables.rankers.settings import TINY
-from trainables.training.ranker_folder import HUB_NAME, is_shared_form
+from trainables.training.ranker_folder import HUB_NAME, is_shared_form, without_folders
 from tune_cl.process import versions
 from tune_cl.results import Verdict
 from tune_cl.space.wording import label_free_of, label_free_rows, label_free_words
@@ -27,7 +27,6 @@ from tune_cl.space.wording import label_free_of, label_free_rows, label_free_wor
 CARD = "README.md"
 PACKAGES = ("tune-cl", "torch", "sentence-transformers", "transformers", "tokenizers", "lightgbm", "numpy")
 BEGIN, END = "<!-- verdict -->", "<!-- end of verdict -->"
-TEXTS = ("prompt", "query_prompt", "document_prompt")  # keys of texts, which may begin as a path does
 UNCONFIRMED = "Not confirmed: the values above are of one training, and dev selected it."
 
 CARDS = Environment(
@@ -103,7 +102,7 @@ def _of_start(model: str) -> dict[str, Any]:
 def _body(folder: Path, facts: Facts) -> str:
     run, settings = facts.run, facts.run.ranker
     packages = [f"{package} {number}" for package, number in versions(PACKAGES).items() if number]
-    configuration = [(f"`{key}`", f"`{_short(value)}`") for key, value in _named(run.in_force()).items()]
+    configuration = [(f"`{key}`", f"`{_short(value)}`") for key, value in without_folders(run.in_force()).items()]
     return CARDS.get_template("card.md").render(
         name=run.ranker.name,
         folder=folder.name,
@@ -113,7 +112,7 @@ def _body(folder: Path, facts: Facts) -> str:
         embeds=settings.embeds,
         passages=getattr(run.ranker, "passages", "") == "average",
         max_length=run.training.max_length,
-        source=_named(run.data.source),
+        source=without_folders(run.data.source),
         digest=facts.data.digest,
         sizes=[(name, f"{len(split):,}", f"{len(split.document):,}") for name, split in facts.data.splits.items()],
         results=_results(facts),
@@ -149,19 +148,8 @@ def write_verdict(folder: Path, verdict: Verdict, command: str) -> None:
     rows = label_free_rows(verdict.first_stage, verdict.label_free)
     without = label_free_words(rows, verdict.metric, verdict.split)
     words = " ".join([*verdict.sentences, *([without] if without else [])])
-    by = shlex.join(_named(shlex.split(command)))
+    by = shlex.join(without_folders(shlex.split(command)))
     section = f"**Verdict on the search that this ranker is the best of.** {words} (On {verdict.split}, by `{by}`.)"
     section = f"{BEGIN}\n{section}\n{END}"
     text = path.read_text(encoding="utf-8")
     write_text(path, re.sub(f"{BEGIN}.*?{END}", lambda _: section, text, count=1, flags=re.DOTALL))
-
-
-def _named(value: Any, key: str = "") -> Any:
-    """A value, or all in a mapping or list, with the name of a file or folder in place of its path: a card is read on
-    other machines, by strangers too. `key`: where the value stands."""
-    if isinstance(value, Mapping):
-        return {name: _named(one, name) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_named(one, key) for one in value]
-    is_path = isinstance(value, str) and value.startswith(("/", "~", ".")) and not key.endswith(TEXTS)
-    return Path(value).name or value if is_path else value

@@ -4,6 +4,7 @@ models, and what sentence-transformers saves."""
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -267,10 +268,30 @@ def no_model(folder: Path) -> None:
     (folder / "notes.json").write_text("{}")
 
 
-def adapter(folder: Path) -> None:
-    """What peft saves beside the weights."""
-    folder.mkdir(exist_ok=True)
-    (folder / "adapter_config.json").write_text('{"peft_type": "LORA", "base_model_name_or_path": "some/model"}')
+def adapter_alone(folder: Path) -> None:
+    adapted(BERT, "FEATURE_EXTRACTION", "AutoModel")(folder)
+    shutil.rmtree(folder.with_name(f"{folder.name}-base"))
+
+
+def adapted(base: Make, task: str, automatic: str, **options: Any) -> Make:
+    """A folder with a LoRA adapter alone, whose base lies beside it."""
+
+    def make(folder: Path) -> None:
+        import peft
+
+        there = folder.with_name(f"{folder.name}-base")
+        base(there)
+        model = getattr(transformers, automatic).from_pretrained(there, **options)
+        adapter = peft.get_peft_model(model, peft.LoraConfig(r=2, target_modules="all-linear", task_type=task))
+        generator = torch.Generator().manual_seed(7)
+        with torch.no_grad():
+            for parameter in adapter.parameters():
+                if parameter.requires_grad:
+                    parameter.add_(SPREAD * torch.randn(parameter.shape, generator=generator))
+        adapter.save_pretrained(folder)
+        transformers.AutoTokenizer.from_pretrained(there).save_pretrained(folder)
+
+    return make
 
 
 CAUSAL: dict[str, tuple[str, dict[str, Any]]] = {
@@ -402,5 +423,7 @@ MAKERS: dict[str, Make] = {
     "custom code": changed(
         BERT, "config.json", model_type="mine", auto_map={"AutoConfig": "mine.Config", "AutoModel": "mine.Model"}
     ),
-    "an adapter of peft": adapter,
+    "an adapter without its base": adapter_alone,
+    "an adapter of bert, one label": adapted(BERT, "SEQ_CLS", "AutoModelForSequenceClassification", num_labels=1),
+    "an adapter of llama": adapted(causal("llama"), "CAUSAL_LM", "AutoModelForCausalLM"),
 }

@@ -17,5 +17,5 @@ REFUSED = {  # words of the refusal under `bert`, and under `bi_encoder`; None: 
     "T5 encoder, as gtr": (NO_CLS, None),
     "no model at all": ("Should have a `model_type` key",) * 2,
     "custom code": ("contains custom code which must be executed",) * 2,
-    "an adapter of peft": ("is an adapter of peft",) * 2,
+    "an adapter without its base": ("is neither a folder nor in the cache",) * 2,
 }

@@ -207,8 +207,8 @@ class ExactLinear(nn.Linear):
 class Bert(PretrainedRanker):
     def files(self, settings: BertSettings, from_front: bool) -> dict[str, str]:
         if settings.head != "pretrained":
-            return files_of(_encoder_of(settings.model, weights=False), from_front, ("", ""), pairs=True)
-        model = loaded(CrossEncoder, settings.model, weights=False)
+            return files_of(_encoder_of(settings.model), from_front, ("", ""), pairs=True)
+        model = loaded(CrossEncoder, settings.model)
         if isinstance(model[-1], LogitScore) and file_of(settings.model, MODULES) is None:
             default = "without modules.json, it is asked as sentence-transformers asks, for yes or no"
             say(f"note: {settings.model}: {default}; ranker.prompt asks another question")
@@ -287,8 +287,8 @@ def with_prompt(model: CrossEncoder, settings: BertSettings) -> None:
         model.prompts, model.default_prompt_name = {"query": settings.prompt}, "query"  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def _encoder_of(model: str, weights: bool = True) -> Transformer:
-    first = loaded(SentenceTransformer, model, weights)[0]
+def _encoder_of(model: str) -> Transformer:
+    first = loaded(SentenceTransformer, model)[0]
     if not isinstance(first, Transformer):
         wrong = f"begins with a {type(first).__name__}, which reads no pairs"
         raise unusable(model, wrong, "a Transformer, or ranker.name: bi_encoder")

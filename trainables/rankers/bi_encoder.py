@@ -209,7 +209,7 @@ class BiEncoderModule(DualEncoder, AdaptedModule):
 
 class BiEncoder(PretrainedRanker):
     def files(self, settings: BiEncoderSettings, from_front: bool) -> dict[str, str]:
-        return sentence_files(_model_of(settings, weights=False), from_front)
+        return sentence_files(_model_of(settings), from_front)
 
     def own_files(self, settings: BiEncoderSettings) -> dict[str, str]:
         prompts = settings.query_prompt or "", settings.document_prompt or ""
@@ -264,7 +264,7 @@ def sentence_files(model: SentenceTransformer, from_front: bool) -> dict[str, st
     return files | ({PROMPTS: json.dumps(list(prompts))} if any(prompts) else {})
 
 
-def _model_of(settings: BiEncoderSettings, weights: bool = True) -> SentenceTransformer:
+def _model_of(settings: BiEncoderSettings) -> SentenceTransformer:
     """The configured model, with what the keys ask for."""
     name = settings.model
     kind = document_of(name, SETTINGS).get("model_type", "SentenceTransformer") if file_of(name, MODULES) else ""
@@ -272,7 +272,7 @@ def _model_of(settings: BiEncoderSettings, weights: bool = True) -> SentenceTran
     if kind not in ("", "SentenceTransformer", "CrossEncoder") or any("ColBERT" in one for one in named):
         wrong = f"is a {kind if kind != 'SentenceTransformer' and kind else 'ColBERT'}, which gives no vector a text"
         raise unusable(name, wrong, "a SentenceTransformer")
-    model = loaded(SentenceTransformer, name, weights)
+    model = loaded(SentenceTransformer, name)
     first: Any = model[0]
     pooling: Any = model[1] if len(model) > 1 and isinstance(model[1], Pooling) else None
     if settings.pooling is not None and pooling is not None:

@@ -61,13 +61,6 @@ def document_of(model: str, name: str) -> dict[str, Any]:
     return document
 
 
-def require_whole_model(model: str) -> None:
-    """Raises ConfigError for an adapter of peft, which needs another model."""
-    if file_of(model, ADAPTER) is not None:
-        right = "the model with the adapter merged: merge_and_unload(), then save_pretrained"
-        raise unusable(model, "is an adapter of peft", right)
-
-
 def files_identity(folder: Path) -> list[object]:
     """What identifies the files in a folder without reading them; nothing for what is not a folder, as a hub name."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []

@@ -6,30 +6,31 @@ without a word is refused: files that lack weights, and models whose scores depe
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
+import peft
 import torch
 import transformers
-from safetensors import SafetensorError
+from peft.tuners.tuners_utils import BaseTunerLayer
+from safetensors import SafetensorError, safe_open
 from sentence_transformers import CrossEncoder, SentenceTransformer
 from sentence_transformers.base.modules import Transformer
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from tokenizers import Tokenizer
 from torch import nn
-from transformers import PreTrainedModel
 
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.hub import hub_answers, hub_out_of_reach
 from trainables.rankers.fast.packing import PACKED
-from trainables.rankers.hub import document_of, missing, require_whole_model, unusable
+from trainables.rankers.hub import ADAPTER, cached_file_of, document_of, file_of, missing, unusable
 
 Model = TypeVar("Model", CrossEncoder, SentenceTransformer)
 
+ADAPTER_WEIGHTS = "adapter_model.safetensors"
 CONVERT = "convert it: load it with transformers' AutoModel classes, save_pretrained writes model.safetensors"
 BROKEN = (OSError, ValueError, ImportError, KeyError, TypeError, AttributeError, RuntimeError, IndexError)
 BROKEN += (SafetensorError, NotImplementedError)
@@ -43,19 +44,18 @@ CLOSE = (1e-3, 1e-3)  # relative and absolute, between scores of a text alone an
 OPTIONS: dict[str, Any] = {"dtype": torch.float32, "use_safetensors": True}
 
 
-def loaded(kind: type[Model], model: str, weights: bool = True) -> Model:
-    """The model of a folder or hub name, in float32 on the CPU. Without `weights`, which take time and memory, it is on
-    device meta: what it makes of texts is known. Raises ConfigError, with the library's words, if it does not load."""
+def loaded(kind: type[Model], model: str) -> Model:
+    """The model of a folder or hub name, in float32 on the CPU. Raises ConfigError, with the library's words, for one
+    that it does not load."""
     folder = Path(model).is_dir()
     if model.startswith(("/", ".", "~")) and not folder:
         raise unusable(model, "is not a folder")
     online = not folder and hub_answers()
     try:
         with _silence(), nullcontext() if online else hub_out_of_reach():
-            made = _made(kind, model, not online, weights)
+            made = _made(kind, model, not online)
         _require_tokens(model, made)
-        if weights:
-            _require_own_scores(model, made)
+        _require_own_scores(model, made)
     except ConfigError:
         raise
     except BROKEN as error:
@@ -80,14 +80,15 @@ def _silence() -> Iterator[None]:
         transformers.logging.set_verbosity(verbosity)
 
 
-def _made(kind: type[Model], model: str, local: bool, weights: bool) -> Model:
-    require_whole_model(model)
+def _made(kind: type[Model], model: str, local: bool) -> Model:
+    if file_of(model, ADAPTER) is not None and file_of(model, "modules.json") is None:
+        return _with_adapter(kind, model)
     config = document_of(model, "config.json")
     _require_own_kernels(model, config)
     attention: dict[str, Any] = WHOLE_ATTENTION.get(str(config.get("model_type")), {})
-    options: dict[str, Any] = {"model_kwargs": dict(OPTIONS), "config_kwargs": attention, "local_files_only": local}
-    with _all_weights(model) if weights else _no_weights():
-        made = kind(model, device="cpu" if weights else "meta", **options)
+    with _all_weights(model):
+        made = kind(model, device="cpu", model_kwargs=dict(OPTIONS), config_kwargs=attention, local_files_only=local)
+    merge(made[0])
     return made.float().requires_grad_(True)
 
 
@@ -110,7 +111,7 @@ def _all_weights(model: str) -> Iterator[None]:
     def checked(self: Transformer, *arguments: Any, **keys: Any) -> Any:
         whole, found = load(self, *arguments, output_loading_info=True, ignore_mismatched_sizes=True, **keys)  # pyright: ignore[reportGeneralTypeIssues]
         _require_fit(model, found["mismatched_keys"])
-        lacking = set(found["missing_keys"])
+        lacking = {name for name in found["missing_keys"] if "lora_" not in name}
         if self.transformer_task == "feature-extraction":  # a pooler is not used
             lacking = {name for name in lacking if not name.startswith("pooler.")}
         if lacking:
@@ -122,22 +123,6 @@ def _all_weights(model: str) -> Iterator[None]:
         yield
     finally:
         Transformer._load_model = load
-
-
-@contextmanager
-def _no_weights() -> Iterator[None]:
-    """In the block, transformers makes models by their configurations alone, on device meta."""
-    load = PreTrainedModel.__dict__["from_pretrained"]
-
-    def empty(kind: type[PreTrainedModel], *_: Any, config: Any, **__: Any) -> PreTrainedModel:
-        with torch.device("meta"):
-            return kind(copy.deepcopy(config)).eval()
-
-    PreTrainedModel.from_pretrained = classmethod(empty)  # pyright: ignore[reportAttributeAccessIssue]
-    try:
-        yield
-    finally:
-        PreTrainedModel.from_pretrained = load
 
 
 def _require_fit(model: str, mismatched: Collection[tuple[str, Any, Any]]) -> None:
@@ -185,6 +170,59 @@ def _require_own_scores(model: str, made: Any) -> None:
     if not torch.allclose(alone[kind][0], beside[kind][0], *CLOSE, equal_nan=True):
         what = f"({architecture}) gives a text another score beside longer ones"
         raise unusable(model, what, "a model whose scores do not depend on padding")
+
+
+# -- adapters ----------------------------------------------------------------------------------------------------------
+
+
+HEADS = ("score.weight", "classifier.weight", "classifier.out_proj.weight")  # of classifiers; a row for each label
+CLASSES = {  # by the adapter's task_type; of others, the bare model
+    "SEQ_CLS": transformers.AutoModelForSequenceClassification,
+    "CAUSAL_LM": transformers.AutoModelForCausalLM,
+}
+
+
+def _with_adapter(kind: type[Model], model: str) -> Model:
+    """The base that an adapter of peft names, with the adapter merged. Nothing that it names is fetched."""
+    config = document_of(model, ADAPTER)
+    base, task = str(config.get("base_model_name_or_path")), str(config.get("task_type"))
+    weights = file_of(model, ADAPTER_WEIGHTS)
+    if weights is None:
+        raise unusable(model, f"holds {ADAPTER}, and no {ADAPTER_WEIGHTS}", "load it with peft, and save_pretrained")
+    if cached_file_of(base, "config.json") is None:
+        wrong = f"is an adapter, and its base '{base[:200]}' is neither a folder nor in the cache"
+        raise unusable(model, wrong, f"hf download {base[:80]}, or a folder with the base at its place")
+    with safe_open(weights, "pt") as file:
+        names = {name.removeprefix("base_model.model."): name for name in file.keys()}  # noqa: SIM118 - no mapping
+        labels = [file.get_slice(names[name]).get_shape()[0] for name in names if name.endswith(HEADS)]
+    options: dict[str, Any] = {"num_labels": labels[0]} if task == "SEQ_CLS" and labels else {}
+    with TemporaryDirectory() as folder, hub_out_of_reach(), torch.random.fork_rng(devices=[]):
+        auto: Any = CLASSES.get(task, transformers.AutoModel)
+        whole, found = auto.from_pretrained(base, output_loading_info=True, **OPTIONS, **options)
+        if lacking := {name for name in found["missing_keys"] if "pooler" not in name}.difference(names):
+            raise _incomplete(base, whole, lacking)
+        peft.PeftModel.from_pretrained(whole, model).merge_and_unload().save_pretrained(folder)  # pyright: ignore[reportCallIssue]
+        tokenizer = model if file_of(model, "tokenizer.json") is not None else base
+        transformers.AutoTokenizer.from_pretrained(tokenizer).save_pretrained(folder)
+        return _made(kind, folder, True)
+
+
+def merge(first: nn.Module) -> None:
+    """Makes a Transformer module's model, with adapters of peft beside its weights, a plain one with both added."""
+    whole: Any = getattr(first, "model", None)
+    if whole is None:
+        return
+    adapted = [(name, layer) for name, layer in whole.named_modules() if isinstance(layer, BaseTunerLayer)]
+    if not adapted:
+        return
+    for name, layer in adapted:
+        layer.merge()
+        parent, _, last = name.rpartition(".")
+        setattr(whole.get_submodule(parent), last, layer.get_base_layer())
+    with torch.random.fork_rng(devices=[]):
+        plain: Any = type(whole)(whole.config)  # the other one would be saved as adapters
+    plain.load_state_dict(whole.state_dict())
+    first.model = plain.eval()
 
 
 # -- what a model is ---------------------------------------------------------------------------------------------------

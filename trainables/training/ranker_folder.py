@@ -16,6 +16,7 @@ from trainables.rankers.hub import FIRST
 
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")  # organisation/model
 OWN, TEXT = "tune_cl.json", "text"  # its training; the text files that it reads new texts by
+PROMPTS = ("prompt", "query_prompt", "document_prompt")  # keys of texts, which may begin as a path does
 
 
 def is_shared_form(folder: Path) -> bool:
@@ -44,7 +45,18 @@ def described(run: TrainingConfig) -> dict[str, Any]:
     """What a saved ranker's file OWN says of its training."""
     tree = run.model_dump()
     plugins = plugins_of(tree)
-    return {"run": tree, **({"plugins": plugins} if plugins else {})}
+    return without_folders({"run": tree, **({"plugins": plugins} if plugins else {})})
+
+
+def without_folders(value: Any, key: str = "") -> Any:
+    """A value, or all in a mapping or list, with the name of a file or folder in place of its path: a saved ranker is
+    read on other machines, by strangers too. `key`: where the value stands."""
+    if isinstance(value, Mapping):
+        return {name: without_folders(one, name) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_folders(one, key) for one in value]
+    is_path = isinstance(value, str) and value.startswith(("/", "~", ".")) and not key.endswith(PROMPTS)
+    return Path(value).name or value if is_path else value
 
 
 def recorded_run(own: Mapping[str, Any], folder: Path) -> TrainingConfig:

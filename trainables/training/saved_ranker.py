@@ -17,7 +17,7 @@ from trainables.core.errors import ConfigError, DataError, Problem
 from trainables.data.columns import RankingData, require_texts
 from trainables.rankers.first_stage import KEY as FIRST_STAGE
 from trainables.rankers.first_stage import first_stage_for, require_first_stage
-from trainables.rankers.hub import MODULES, SETTINGS, document_of, file_of, require_whole_model, unusable
+from trainables.rankers.hub import ADAPTER, MODULES, SETTINGS, document_of, file_of, unusable
 from trainables.rankers.ranker import RankerModule, TextSide, Tokens
 from trainables.rankers.settings import BertSettings
 from trainables.training import checkpoint
@@ -159,12 +159,13 @@ def load_encoder(model: str) -> SavedRanker:
 
 def ranker_keys(model: str) -> dict[str, str]:
     """The `ranker.*` keys of a model that is used as it is: a CrossEncoder or a SentenceTransformer."""
-    require_whole_model(model)
     if file_of(model, MODULES) is not None:
         kind = document_of(model, SETTINGS).get("model_type", "SentenceTransformer")
     else:
-        config = document_of(model, "config.json")
+        adapter = document_of(model, ADAPTER)
+        config = document_of(str(adapter.get("base_model_name_or_path", model)), "config.json")
         ranks = any(str(name).endswith(RANKING) for name in config.get("architectures") or [])
+        ranks = ranks or adapter.get("task_type") in ("SEQ_CLS", "CAUSAL_LM")
         table = config.get("model_type") == "model2vec"
         kind = "CrossEncoder" if ranks else "SentenceTransformer" if table else ""
     if kind == "CrossEncoder":

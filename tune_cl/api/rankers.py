@@ -92,8 +92,9 @@ class Ranker:
         Raises DataError for data of another task, or without this split.
         """
         config, source = self.saved.run.data, str(as_source(data))
-        own = Path(config.source or "").expanduser().resolve()  # trainings record the absolute path of a folder
-        if source != config.source and Path(source).expanduser().resolve() != own:
+        if config.source in (source, Path(source).name):  # a saved ranker has the name of its data's folder
+            config = config.model_copy(update={"source": source})
+        else:
             config = DataConfig(source=source)
         ranking = load_data(config)
         candidates = required_split(ranking, split)
