@@ -121,3 +121,21 @@ def test_of_another_question_it_speaks_of_no_curriculum(check: Check) -> None:
     shown = check_text(SpaceCheck.model_validate(told))
     assert "curricul" not in shown and "plain training" not in shown and "with margin=1" in shown
     assert told["plain"] == "margin=1" and not told["over_curricula"] and check()["over_curricula"]
+
+
+@pytest.mark.parametrize(
+    ("curriculum", "said"),
+    [
+        ("{pacing: {choice: [linear, root]}, delta: 1}", "2 of 2 curricula are plain training"),
+        ("{pacing: linear, delta: {choice: [0.3, 0.5]}, final_share: 0.5}", "1 of 2 curricula is a filter"),
+        (
+            "{pacing: {choice: [none, linear]}, weighting: kde, m: 5, delta: {choice: [0.3, 0.6]}}",
+            "1 of 4 curricula is equal",
+        ),
+        ("{pacing: {choice: [linear, root]}, delta: 0.3}", ""),
+    ],
+)
+def test_curricula_that_can_show_nothing_are_named(check: Check, curriculum: str, said: str) -> None:
+    (check.console.folder / "space.yaml").write_text(f"data: data\nranker: knrm\ncurriculum: {curriculum}\n")
+    notes = [note for note in check.console.notes("check space.yaml") if "curricula" in note]
+    assert len(notes) == bool(said) and all(said in note for note in notes)

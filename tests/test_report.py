@@ -67,7 +67,7 @@ def drawn(confirmed: Contents) -> str:
 
 def test_the_page_loads_nothing_and_runs_no_script(drawn: str) -> None:
     found = Reader(drawn)
-    assert list(found.sections) == ["", "verdict", "on-dev", "reproduce"]
+    assert list(found.sections) == ["", "verdict", "on-dev", "settings", "reproduce"]
     assert found.loads == [] and not found.tags & {"script", "img", "link", "iframe"}
     assert "default-src 'none'" in drawn[:500] and len(drawn.encode()) < 200_000
     assert "url(http" not in drawn and "@import" not in drawn

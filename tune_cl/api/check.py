@@ -15,6 +15,7 @@ from tune_cl.experiment.load import Overrides, SpaceSource, requested_experiment
 from tune_cl.experiment.readers import distinct_rankers, teachers_of
 from tune_cl.results import Result
 from tune_cl.search.phases import Phases, phases_of
+from tune_cl.verdict.void import void_curricula
 
 
 class SpaceCheck(Result):
@@ -87,6 +88,8 @@ def check(
     function = objective_of(objective) if objective else None
     keys = {"trials": trials, "max_iterations": max_iterations, "seed": seed}
     experiment = requested_experiment(space, overrides or {}, function, as_source(data), ranker, **keys)
+    for doubt in void_curricula(experiment):
+        say(f"note: {doubt}")
     from tune_cl.ray.concurrency import at_a_time  # imports Ray
 
     cost: dict[str, Any] = {} if experiment.objective else _cost(experiment)

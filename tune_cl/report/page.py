@@ -15,6 +15,7 @@ from markupsafe import Markup
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.files import require_file, write_text
 from trainables.core.prose import say, visible
+from tune_cl.experiment.arms import CURRICULUM
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import SearchState
@@ -92,7 +93,7 @@ def sections_of(contents: Contents, in_python: bool = False) -> list[Section]:
     searched = [part for part in of_search(result) if part not in of_effects(result.effects)]
     found.append(Section("On dev", [*searched, *best_trials(result)], _curves(result, contents.state)))
     found += effects_sections(contents.effects)
-    return [*found, _again(contents)]
+    return [*found, *_settings(contents.state, result), _again(contents)]
 
 
 def verdict_section(verdict: Verdict) -> Section:
@@ -108,15 +109,28 @@ def _curves(result: SearchResult, state: SearchState) -> list[Chart]:
 
 
 def effects_sections(effects: Effects | None) -> list[Section]:
-    """What curricula change; none for fewer than two pairs."""
+    """What curricula change, by value and by pair; none for fewer than two pairs."""
     if effects is None:
         return []
     drawn = []
     if effects.by_value:
         legend = "Pooled towards their centre; in brackets the number of pairs; dashed: the mean over all pairs."
         drawn.append(Chart("By value", charts.value_chart(effects), legend))
+    if effects.by_pair:
+        drawn.append(Chart("By pair", charts.pair_chart(effects)))
     parts = of_effects(effects)
     return [Section(parts[0].title, parts, drawn)]
+
+
+def _settings(state: SearchState, result: SearchResult) -> list[Section]:
+    """What the curricula set, by Optuna; none for too few of them."""
+    from optuna.storages import InMemoryStorage
+
+    from tune_cl.report.study import write_study
+
+    curricula = write_study(state, InMemoryStorage(), state.name, state.trials_of(CURRICULUM))
+    drawn = [Chart(title, chart) for title, chart in charts.settings_charts(curricula, result)]
+    return [Section("Settings", charts=drawn)] if drawn else []
 
 
 def _again(contents: Contents) -> Section:

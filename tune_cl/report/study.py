@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import optuna
 from optuna.trial import FixedTrial, FrozenTrial, create_trial
@@ -20,8 +20,9 @@ def write_study(
     state: SearchState,
     storage: str | optuna.storages.BaseStorage,
     name: str,
+    trials: Sequence[TrialState] | None = None,
 ) -> optuna.Study:
-    """Writes each trial with its parameters, their distributions, dev values by iteration, and how it
+    """Writes each trial, all or these, with its parameters, their distributions, dev values by iteration, and how it
     ended. Raises ConfigError if the storage has a study of that name."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     leaves = experiment_of(state).space.parameters
@@ -32,7 +33,7 @@ def write_study(
         raise ConfigError(Problem("storage", wrong, "another study_name, or delete that study")) from error
     study.set_user_attr("tune_cl.search", state.name)
     study.set_user_attr("tune_cl.metric", state.metric)
-    study.add_trials([_trial(trial, state.metric, leaves) for trial in state.by_number()])
+    study.add_trials([_trial(trial, state.metric, leaves) for trial in trials or state.by_number()])
     return study
 
 
