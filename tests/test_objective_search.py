@@ -1,8 +1,7 @@
-"""A user's own training function through search, kill, resume, confirmation and MLflow, on real Ray."""
+"""A user's own training function through search, stop, resume, confirmation and MLflow, on real Ray."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,15 @@ import pytest
 import tune_cl
 from tests.support import linear_trainer
 from tests.support.builders import tiny_data
-from tests.support.commands import start
 from tests.support.encoder_folders import POSITIONS, save_encoder
-from tests.support.kills import kill_the_job, stopped
+from tests.support.kills import CtrlC
 from tests.support.project import ROOT
 from tests.support.tracking_cases import fresh_database
 from tests.support.trec_folder import write_trec_folder
 from trainables.config.function import load_objective
+from trainables.training.objective import ObjectiveTraining, PreparedObjective
 from tune_cl.cli import main
+from tune_cl.experiment.load import build
 
 pytestmark = pytest.mark.slow
 
@@ -80,18 +80,12 @@ def test_a_search_has_pairs_and_logs_what_the_function_reports(whole: tune_cl.Se
     assert ranker / "checkpoint" / "weights.npy" in ranker.rglob("*")
 
 
-def test_a_killed_search_goes_on_from_the_command_line_with_the_same_numbers(
-    whole: tune_cl.Search,
-    space: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+def test_a_stopped_search_goes_on_from_the_command_line_with_the_same_numbers(
+    whole: tune_cl.Search, space: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with monkeypatch.context() as patch:
-        patch.setenv("PAUSE", "0.5")
-        storage = str(fresh_database(tmp_path))
-        command = ["run", str(space), "--objective", OBJECTIVE, "--name", "own", "--storage", storage]
-        stopped(lambda: start(tmp_path, *command), tmp_path / "own" / "journal.jsonl", "result", 6, kill_the_job)
+    train, storage = load_objective(OBJECTIVE).required(), fresh_database(tmp_path)
+    with pytest.raises(tune_cl.Interrupted):
+        tune_cl.run(str(space), objective=train, name="own", storage=storage, callbacks=[CtrlC(6)], progress=False)
     assert main(["resume", "own", "--storage", str(tmp_path)]) == 2
     assert f"--objective {OBJECTIVE}" in capsys.readouterr().err
     assert main(["resume", "own", "--storage", str(tmp_path), "--objective", OBJECTIVE]) == 0
@@ -107,20 +101,26 @@ def test_a_confirmation_trains_by_the_function_and_tests_its_values(whole: tune_
     assert len(values) == len(verdict.table) * 2 * 40 and set(values["value"]) <= {1 / rank for rank in range(1, 9)}
 
 
-def test_the_example_of_the_documentation_comes_to_a_verdict(local_ray: str, tmp_path: Path) -> None:
-    data = tiny_data(queries={"train": 12, "dev": 6, "test": 6}, candidates=4, turns=1)
-    save_encoder("bert", tmp_path / "bert")
-    own = {"parameters.model": str(tmp_path / "bert"), "parameters.max_length": POSITIONS, "search.scheduler": "none"}
-    search = tune_cl.run(
-        vars(sys.modules[load_objective(f"{EXAMPLE}:train").required().__module__])["SPACE"],
-        objective=load_objective(f"{EXAMPLE}:train").required(),
-        data=write_trec_folder(data, tmp_path / "data"),
-        trials=2,
-        max_iterations=2,
-        storage=fresh_database(tmp_path / "runs"),
-        overrides=own,
-        progress=False,
+def test_the_example_of_the_documentation_trains_resumes_and_gives_values(tmp_path: Path) -> None:
+    objective = load_objective(f"{EXAMPLE}:train")
+    data = write_trec_folder(
+        tiny_data(queries={"train": 12, "dev": 6, "test": 6}, candidates=4, turns=1), tmp_path / "data"
     )
-    assert search.trials["outcome"].tolist() == ["completed", "completed"]
-    verdict = search.confirm(seeds=1, top=1, progress=False)
-    assert verdict.verdict == "no difference shown" and len(verdict.per_query) == 2 * 6
+    save_encoder("bert", tmp_path / "bert")
+    own = {"data.source": str(data), "parameters.model": str(tmp_path / "bert"), "parameters.max_length": POSITIONS}
+    experiment = build("own", vars(objective.module)["SPACE"], own | {"training.max_iterations": 2}, (), objective)
+    point = experiment.space.fill(lambda key, parameter: parameter.at(0.5))
+    first, second = (ObjectiveTraining(experiment.config(point).run, PreparedObjective(objective)) for _ in range(2))
+    first.iterate()
+    (tmp_path / "state").mkdir()
+    first.save(tmp_path / "state")
+    second.load(tmp_path / "state")
+    for training in (first, second):
+        while not training.finished:
+            training.iterate()
+        training.close()
+    assert first.history[1]["dev_map"] == pytest.approx(second.history[1]["dev_map"])
+    second.save_ranker(tmp_path / "ranker")
+    second.restore_ranker(tmp_path / "ranker")
+    values, _ = second.apply("test", tmp_path)
+    assert len(values["map"]) == 6

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import select
 import shutil
-import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +19,26 @@ from mlflow.entities import Run
 
 import tune_cl
 from tests.support.builders import tiny_data
-from tests.support.commands import UNHURRIED, rewrite, start
+from tests.support.commands import ROOT, UNHURRIED, on_path, rewrite, start
 from tests.support.kills import interrupt_the_job, kill_the_job, stopped
 from tests.support.terminal import outcomes_of
 from tests.support.tracking_cases import fresh_database
 from tests.support.trec_folder import write_trec_folder
 from tune_cl.cli import main
-from tune_cl.history.journal import Event, read_events
+from tune_cl.history.events import Event
+from tune_cl.history.journal import read_events
 from tune_cl.history.state import SearchState, replay
 from tune_cl.history.tracking_uri import resolve_tracking_uri
 
 pytestmark = pytest.mark.slow
 
+AT_A_TERMINAL = """
+import fcntl, signal, sys, termios
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under `nohup` it is ignored
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+from tune_cl.cli import console
+console()
+"""
 CONFIRM = ["confirm", "toy", "--top", "1", "--seeds", "2", "--json", "--storage"]
 
 
@@ -72,7 +83,8 @@ def runs_of(workdir: Path, storage: str) -> tuple[MlflowClient, list[Run]]:
     return client, list(client.search_runs([experiment.experiment_id]))
 
 
-def assert_stopped_in_order(workdir: Path, storage: str) -> None:
+def assert_stopped(workdir: Path, storage: str) -> None:
+    """A search was stopped with its state saved, in its journal and in MLflow."""
     events = list(read_events(journal_of(workdir, storage)))
     assert events[-1]["event"] == "interrupted"
     open_trials = {trial.trial for trial in replay(events).open_trials()}
@@ -81,13 +93,10 @@ def assert_stopped_in_order(workdir: Path, storage: str) -> None:
         assert run.info.status == ("KILLED" if open_ else "FINISHED")
 
 
-def assert_stopped(workdir: Path, storage: str, said: tuple[str, str]) -> None:
-    """Checks that a search was stopped with its state saved: by its last words, its journal, and MLflow."""
-    out, err = said
+def assert_says_how_to_go_on(out: str, err: str, command: str) -> None:
     assert out == "" and "Traceback" not in err
     last = err.rstrip().splitlines()[-1]
-    assert last.startswith("stopped; what is done is saved. Go on with: ") and "tune-cl resume toy --storage" in last
-    assert_stopped_in_order(workdir, storage)
+    assert last.startswith("stopped; what is done is saved. Go on with: ") and command in last, err
 
 
 def assert_points_in_mlflow(workdir: Path, storage: str) -> None:
@@ -122,7 +131,7 @@ def whole(workdir: Path, local_ray: str) -> dict[str, Any]:
     """The document of an uninterrupted search, as JSON has it."""
     space, storage = workdir / "toy.yaml", fresh_database(workdir / "whole")
     searched = tune_cl.run(str(space), data=workdir / "data", storage=storage, progress=False)
-    return json.loads(json.dumps(searched.result.model_dump(mode="json"), default=lambda number: number.item()))
+    return json.loads(json.dumps(searched.document, default=lambda number: number.item()))
 
 
 @pytest.fixture(scope="module")
@@ -175,37 +184,60 @@ def test_the_best_ranker_ranks(workdir: Path, whole: dict[str, Any], monkeypatch
     assert ranked == known
 
 
-def terminate(running: subprocess.Popen[str]) -> int:
-    """As Slurm, Kubernetes and systemd end a job."""
-    running.send_signal(signal.SIGTERM)
-    return 130
+def at_a_terminal(workdir: Path, storage: str) -> tuple[subprocess.Popen[str], int]:
+    """A search whose terminal is the file descriptor."""
+    terminal, inside = pty.openpty()
+    running = subprocess.Popen(
+        [sys.executable, "-c", AT_A_TERMINAL, *search(storage)],
+        cwd=workdir, env=os.environ | {"PYTHONPATH": on_path(str(ROOT))}, text=True, start_new_session=True,
+        stdin=inside, stdout=inside, stderr=inside,
+    )  # fmt: skip
+    os.close(inside)
+    return running, terminal
+
+
+def read_all(terminal: int, closing: threading.Event) -> None:
+    """Reads what appears: a process that fills a terminal waits."""
+    while not closing.is_set():
+        if select.select([terminal], [], [], 0.1)[0]:
+            os.read(terminal, 1 << 16)
 
 
 def test_stopped_and_killed_and_resumed_gives_the_numbers_of_an_unbroken_search(
     workdir: Path, whole: dict[str, Any]
 ) -> None:
+    """Its terminal is closed, as when a connection breaks: what the search says then can be written nowhere."""
     journal = journal_of(workdir, "cut")
     fresh_database(workdir / "cut")
-    stopped(lambda: begun(workdir, *search("cut")), journal, "result", 3, terminate)
-    assert_stopped_in_order(workdir, "cut")
-    for stop in (interrupt_the_job, kill_the_job):
-        out, err = stopped(lambda: begun(workdir, *search("cut", "resume")), journal, "result", 2, stop)
-        assert out == ""
-        assert stop is kill_the_job or "tune-cl resume toy --storage" in err.rstrip().splitlines()[-1], err
-    resumed = tune_cl.open_search("toy", workdir / "cut").resume(progress=False).result.model_dump(mode="json")
+    running, terminal = at_a_terminal(workdir, "cut")
+    closing = threading.Event()
+    reader = threading.Thread(target=read_all, args=(terminal, closing))
+    reader.start()
+
+    def close_the_terminal(_: object) -> int:
+        closing.set()
+        reader.join()
+        os.close(terminal)
+        return 130
+
+    stopped(lambda: running, journal, "result", 3, close_the_terminal)
+    assert_stopped(workdir, "cut")
+    stopped(lambda: begun(workdir, *search("cut", "resume")), journal, "result", 2, kill_the_job)
+    resumed = tune_cl.open_search("toy", workdir / "cut").resume(progress=False).document
     assert numbers(state(workdir, "cut")) == numbers(state(workdir, "whole"))
     assert resumed["best"] == whole["best"] and resumed["iterations"] == whole["iterations"]
     assert left(workdir, "cut") == {resumed["best"]}
     assert_points_in_mlflow(workdir, "cut")
 
 
-def test_killed_and_repeated_gives_the_numbers_of_an_unbroken_confirmation(
+def test_stopped_and_repeated_gives_the_numbers_of_an_unbroken_confirmation(
     workdir: Path, confirmed: dict[str, Any]
 ) -> None:
     shutil.copytree(workdir / "whole", workdir / "copy")
     journal = journal_of(workdir, "copy")
-    stopped(lambda: begun(workdir, *CONFIRM, "copy"), journal, "training_checkpoint", 1, kill_the_job)
-    assert events_of(workdir, "copy", "confirmation") == [], "it was killed inside its first training"
+    told = stopped(lambda: begun(workdir, *CONFIRM, "copy"), journal, "training_checkpoint", 1, interrupt_the_job)
+    assert_says_how_to_go_on(*told, "tune-cl confirm toy")
+    assert events_of(workdir, "copy", "confirmation") == [], "it was stopped inside its first training"
     assert confirmation(workdir, "copy") == confirmed
     told = events_of(workdir, "copy", "confirmation")
     assert len({(event["label"], event["seed"]) for event in told}) == len(told) == 4
@@ -251,41 +283,12 @@ def test_a_search_that_has_ended_is_resumed_and_confirmed_without_its_checkpoint
     journal.write_text("".join(line for line in journal.read_text().splitlines(True) if '"search_end"' not in line))
     assert main(search("light", "resume")) == 2
     last = capfd.readouterr().err.splitlines()[-1]
-    assert last.startswith("error: data.source: has changed since the search began; ")
+    assert last.startswith("error: data.source: the data has changed since the search began; ")
 
 
-STOPPED_AT_THE_END = """
-import os, signal, sys, time
+AT_RAYS_START_AND_END = """
+import gc, os, signal, sys, threading, time
 import ray
-
-def then_a_signal(*arguments, init=ray.init, **options):
-    init(*arguments, **options)
-    os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(0.1)
-
-def slowly(*arguments, shutdown=ray.shutdown, **options):
-    time.sleep(3.5)
-    shutdown(*arguments, **options)
-
-ray.init, ray.shutdown = then_a_signal, slowly
-from tune_cl.cli import main
-sys.exit(main(sys.argv[1:]))
-"""
-
-
-def test_a_signal_at_the_end_of_rays_start_does_not_abort_the_driver(workdir: Path) -> None:
-    """Ray's C++ core, which receives it there, gives the process 3 seconds."""
-    fresh_database(workdir / "at-the-end")
-    command = [sys.executable, "-c", STOPPED_AT_THE_END, *search("at-the-end")]
-    done = subprocess.run(command, cwd=workdir, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 130, done.stderr
-    assert_stopped(workdir, "at-the-end", (done.stdout, done.stderr))
-
-
-LEAVING = """
-import gc, threading, time
-import ray
-from tune_cl.ray.session import ray_session
 
 class Cycle:
     def __init__(self, reference):
@@ -299,17 +302,35 @@ def drop(references):  # a reference as garbage, and garbage enough to have it c
             trash.append(trash)
         time.sleep(0.001)
 
-with ray_session(None):
-    references = [ray.put(number) for number in range(5000)]
-    thread = threading.Thread(target=drop, args=[references])
+def then_a_signal(*arguments, init=ray.init, **options):
+    init(*arguments, **options)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(0.1)
+
+def slowly(*arguments, shutdown=ray.shutdown, **options):
+    time.sleep(3.5)
+    references.extend(ray.put(number) for number in range(5000))
     thread.start()
-print("left with", len(references))
-references.clear()
+    shutdown(*arguments, **options)
+    assert references, "the thread was done before Ray was"
+    references.clear()
+
+references = []
+thread = threading.Thread(target=drop, args=[references])
+ray.init, ray.shutdown = then_a_signal, slowly
+from tune_cl.cli import main
+status = main(sys.argv[1:])
 thread.join()
+sys.exit(status)
 """
 
 
-def test_garbage_that_another_thread_collects_does_not_end_the_process_while_ray_is_left() -> None:
-    done = subprocess.run([sys.executable, "-c", LEAVING], capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout.split()[-1]) > 0, "the thread was done before Ray was"
+def test_neither_a_signal_as_ray_starts_nor_garbage_as_it_ends_aborts_the_driver(workdir: Path) -> None:
+    """Ray's C++ core, which receives the signal, gives the process 3 seconds. Garbage that another thread collects
+    while Ray shuts down ends it."""
+    fresh_database(workdir / "aborted")
+    command = [sys.executable, "-c", AT_RAYS_START_AND_END, *search("aborted")]
+    done = subprocess.run(command, cwd=workdir, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 130, done.stderr
+    assert_says_how_to_go_on(done.stdout, done.stderr, "tune-cl resume toy --storage")
+    assert_stopped(workdir, "aborted")

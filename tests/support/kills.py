@@ -10,8 +10,10 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
+from ray import tune
 
 from tests.support.commands import finish, wait_for_events
 from tune_cl.history.journal import read_events
@@ -59,3 +61,15 @@ def stopped(
     _, left = psutil.wait_procs(of_ray, timeout=20)
     assert not left
     return printed
+
+
+class CtrlC(tune.Callback):
+    """Stops a search of this process as Ctrl-C does, after so many results."""
+
+    def __init__(self, results: int):
+        self.left = results
+
+    def on_trial_result(self, *_: Any, **__: Any) -> None:
+        self.left -= 1
+        if not self.left:
+            raise KeyboardInterrupt

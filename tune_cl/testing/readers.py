@@ -103,9 +103,10 @@ def reads_or_names_damaged_files(case: Case) -> None:
 def damaged(content: bytes) -> Iterator[bytes]:
     yield b""
     yield content[: len(content) // 2]
-    for damage in DAMAGES:
-        for at in (0, content.find(b"\n") + 1, len(content) // 2, len(content)):
-            yield content[:at] + damage + content[at:]
+    places = (0, content.find(b"\n") + 1, len(content) // 2, len(content))
+    for number, damage in enumerate(DAMAGES):
+        at = places[number % len(places)]
+        yield content[:at] + damage + content[at:]
 
 
 READER = (recognises_its_folder_alone, reads_the_same_again, reads_or_names_damaged_files)
