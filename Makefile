@@ -11,7 +11,8 @@ BIN := $(VENV)/bin
 SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	if $$p -c '$(SUPPORTED)' 2>/dev/null; then echo $$p; break; fi; done)
-INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e
+# Python compiles what is imported, when it first is: pip would take a minute more to compile all that is installed.
+INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --no-compile -c constraints.txt -e
 REQUIREMENTS := pyproject.toml constraints.txt
 ARGS ?=
 
@@ -75,10 +76,8 @@ $(VENV)/.setup-docs: $(REQUIREMENTS) | $(BIN)/python
 	$(INSTALL) '.[docs]'
 	@touch $@
 
-# MatchZoo-py's own requirements (pandas 0.24) cannot be installed beside ours; what it imports is in the extra.
 $(VENV)/.setup-bench: $(REQUIREMENTS) | $(BIN)/python
 	$(INSTALL) '.[bench]'
-	$(BIN)/python -m pip install --disable-pip-version-check --no-deps matchzoo-py==1.1.1
 	@touch $@
 
 # ensurepip is looked for because Debian splits it off: `venv` alone would leave an environment without pip.

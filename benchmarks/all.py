@@ -2,7 +2,7 @@
 
     make bench [DATA=../shared/data] [ARGS="--device cuda"]
 
-With `--device cuda`, the benchmarks that can use a GPU do, gpu.py runs too, and the results have a table of their own.
+With `--device cuda`, those that can use a GPU run, and the results have a table of their own.
 Each benchmark is a process of its own, which runs us and the peer alternately. A benchmark that fails, because the two
 did not do the same work or the peer is not installed, is named below the table, and the command ends with status 1.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -36,27 +37,18 @@ class Benchmark:
 
 
 BENCHMARKS = (
-    Benchmark("bert_training.py", ("{data}/answers/wikiqa", "--repeats", "2")),
-    Benchmark("bert_training.py", ("{data}/trec/msmarco-dl", "--repeats", "1")),
-    Benchmark("list_training.py", ("{data}/answers/wikiqa", "--repeats", "2")),
-    Benchmark("bi_encoder.py", ("{data}/answers/wikiqa", "--repeats", "2")),
-    Benchmark("families.py", ("{data}/answers/wikiqa",)),
+    Benchmark("trainers.py", ("{data}/answers/wikiqa", "--repeats", "2")),
+    Benchmark("trainers.py", ("{data}/trec/msmarco-dl", "--only", "BERT", "--repeats", "1")),
     Benchmark("bert_papers.py", ("{data}/answers/wikiqa", "--dev", "20")),
     Benchmark("scoring.py", ("{data}/answers/wikiqa",)),
-    Benchmark("conv_knrm_training.py", ("{data}/answers/wikiqa",)),
     Benchmark("trial_start.py"),
     Benchmark("reading.py"),
-    Benchmark("candidates.py", ("{data}/trec/nfcorpus", "--repeats", "2")),
-    Benchmark("bm25_grid.py", ("{data}/trec/msmarco-dl", "--checked", "4")),
-    Benchmark("difficulty.py", ("{data}/conversation/dailydialogpp",)),
     Benchmark("whole_search.py", ("{data}/answers/wikiqa",)),
 )
 ON_A_GPU = (
-    Benchmark("bert_training.py", ("{data}/answers/wikiqa", "--device", "cuda", "--steps", "64")),
-    Benchmark("bert_training.py", ("{data}/trec/msmarco-dl", "--device", "cuda", "--steps", "64")),
+    Benchmark("trainers.py", ("{data}/answers/wikiqa", "--device", "cuda", "--steps", "64")),
+    Benchmark("trainers.py", ("{data}/trec/msmarco-dl", "--only", "BERT", "--device", "cuda", "--steps", "64")),
     Benchmark("scoring.py", ("{data}/answers/wikiqa", "--device", "cuda", "--pairs", "20000")),
-    Benchmark("conv_knrm_training.py", ("{data}/answers/wikiqa", "--device", "cuda")),
-    Benchmark("gpu.py", ("{data}/answers/wikiqa", "--device", "cuda")),
 )
 
 
@@ -81,7 +73,8 @@ def table(rows: list[dict], failures: list[str], device: str) -> str:
         for row in rows
     ]
     gpu = f", {named(required_device(device))}" if device == "cuda" else ""
-    lines += ["", f"{platform.machine()} ({instructions()}), {cores()} cores{gpu}, Python {platform.python_version()}."]
+    cores = len(os.sched_getaffinity(0))
+    lines += ["", f"{platform.machine()} ({instructions()}), {cores} cores{gpu}, Python {platform.python_version()}."]
     return "\n".join([*lines, *(f"Failed: {failure}" for failure in failures)])
 
 
@@ -90,12 +83,6 @@ def instructions() -> str:
     told = Path("/proc/cpuinfo")
     flags = set(told.read_text().split()) if told.exists() else set()
     return ", ".join(name for name in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if name in flags) or "unknown"
-
-
-def cores() -> int:
-    from os import sched_getaffinity
-
-    return len(sched_getaffinity(0))
 
 
 def main() -> int:
@@ -108,19 +95,15 @@ def main() -> int:
     chosen = [b for b in (BENCHMARKS if options.device == "cpu" else ON_A_GPU) if options.only in (None, b.script)]
     needed = {argument.format(data=options.data) for b in chosen for argument in b.arguments if "{data}" in argument}
     if missing := sorted(folder for folder in needed if not Path(folder).exists()):
-        parser.error(
-            f"DATA={options.data} lacks {', '.join(missing)}: WikiQA, MS MARCO passages, DailyDialog++ and NFCorpus "
-            "as tune-cl reads them"
-        )
+        parser.error(f"DATA={options.data} lacks {', '.join(missing)}: WikiQA and MS MARCO as tune-cl reads them")
     results = [rows_of(benchmark, options.data) for benchmark in chosen]
-    measured = table(
-        [row for rows, _ in results for row in rows], [failure for _, failure in results if failure], options.device
-    )
+    rows = [row for of_script, _ in results for row in of_script]
+    failures = [failure for _, failure in results if failure]
+    measured = table(rows, failures, options.device)
     print(measured)
     if not options.only:
-        start = START[options.device]
-        put(PAGE, f"{start}\n", END, measured)
-    return int(any(failure for _, failure in results))
+        put(PAGE, f"{START[options.device]}\n", END, measured)
+    return int(bool(failures))
 
 
 if __name__ == "__main__":

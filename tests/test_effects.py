@@ -108,7 +108,7 @@ def test_values_of_keys_that_help_are_found_and_others_pulled_to_the_mean() -> N
 
 @pytest.mark.parametrize("tail", [False, True])
 def test_intervals_hold_the_truth(tail: bool) -> None:
-    """benchmarks/effects_coverage.py has the table; this is its middle."""
+    """docs/dev/effects-simulations.md has the table; this is its middle."""
     rng, rows = np.random.default_rng(3), []
     for _ in range(150):
         true = 0.01 * rng.normal(size=(32, 1))
