@@ -85,10 +85,9 @@ class CellEffects:
         settings = self.row["settings"] if by_value else [{}] * len(names)
         return study_effects(names, self.differences(metric), names, settings, clusters=self.stored["clusters"])
 
-    def effects_among(self, pairs: Sequence[int], these_seeds: bool = False) -> Effects:
-        """Of some of its curricula. `these_seeds`: the interval is for new curricula and queries, not for new seeds."""
+    def effects_among(self, pairs: Sequence[int]) -> Effects:
+        """Of some of its curricula."""
         cube, names = self.differences(self.row["metric"])[pairs], [str(pair) for pair in pairs]
-        cube = cube.mean(axis=1, keepdims=True) if these_seeds else cube
         return study_effects(names, cube, names, [{}] * len(names), clusters=self.stored["clusters"])
 
     def kind(self, pair: int) -> str:
@@ -244,13 +243,6 @@ class Group:
     @property
     def over_cells(self) -> Pooled:
         return pooled([one.mean for _, one in self.cells], [one.ci95 for _, one in self.cells])
-
-    @property
-    def over_data_sets(self) -> Pooled:
-        """Each with the mean of its cells as if these were one: their errors are taken as equal."""
-        means = [float(np.mean([one.mean for one in cells])) for cells in self.data_sets.values()]
-        halves = [float(np.mean([one.ci95[1] - one.mean for one in cells])) for cells in self.data_sets.values()]
-        return pooled(means, [(mean - half, mean + half) for mean, half in zip(means, halves, strict=True)])
 
     @property
     def over_equal_data_sets(self) -> Pooled:

@@ -43,7 +43,7 @@ SHORT = {
 }  # fmt: skip
 LABELS = {"clean": "clean", "random": "40 % random", "hard": "40 % hard"}
 NO_DIFFERENCE = "no difference shown"
-NFCORPUS, GAINING = "trec/nfcorpus", "wikiqa-knrm-random"  # a data set, and a cell, of which the page says more
+NFCORPUS = "trec/nfcorpus"  # a data set of which the page says more
 VERDICTS = {"better": "**better**", "worse": "**worse**", NO_DIFFERENCE: NO_DIFFERENCE}
 NINE = "the nine published"  # curricula
 REACH = 0.075  # of the picture, to each side of 0
@@ -117,8 +117,6 @@ def answer(rows: Sequence[Row]) -> str:
         "",
         *table_of_groups(cells),
         "",
-        *table_of_weights(every(cells)),
-        "",
         *table_of_differing(cells),
         "",
         *table_of_questions(cells),
@@ -139,17 +137,6 @@ def table_of_groups(cells: Sequence[CellEffects]) -> Iterator[str]:
             f"{one.weight(NFCORPUS):.2f}",
             effect(one.over_equal_data_sets),
         )
-
-
-def table_of_weights(found: Group) -> Iterator[str]:
-    """The mean of all curricula by each choice of weights."""
-    sets = found.over_data_sets
-    weight = dict(zip(found.data_sets, sets.weights, strict=True))[NFCORPUS]
-    yield line(f"mean of all {found.curricula} curricula, with those of LambdaMART (nDCG@10)", "MAP [95 %]")
-    yield "|---|---|"
-    yield line(f"{len(found.cells)} combinations by precision", effect(found.over_cells))
-    yield line(f"{len(found.data_sets)} data sets by precision (weight of NFCorpus: {weight:.3f})", effect(sets))
-    yield line(f"{len(found.data_sets)} data sets weighted equally", effect(found.over_equal_data_sets))
 
 
 def table_of_differing(cells: Sequence[CellEffects]) -> Iterator[str]:
@@ -173,7 +160,6 @@ def table_of_questions(cells: Sequence[CellEffects]) -> Iterator[str]:
         means_outside_0(NINE, groups(cells)[NINE]),
         means_outside_0("all curricula", every(cells)),
         tests_of_the_best(cells),
-        easy_first_with_random_labels(cells),
         ("Paced trainings whose checkpoint is at or before the end of their pacing",
          "{} of {}".format(*judged_early(networks(cells)))),
         portfolio_words(cells),
@@ -204,19 +190,6 @@ def tests_of_the_best(cells: Sequence[CellEffects]) -> tuple[str, str]:
         "seeds on the other half",
         f"better in {better} of {len(cells)}, worse in {worse} (Holm). One such test alone detects a gain of "
         f"{median(cell.detectable for cell in cells):.3f} at the median (80 % power)",
-    )
-
-
-def easy_first_with_random_labels(cells: Sequence[CellEffects]) -> tuple[str, str]:
-    [cell] = [cell for cell in cells if cell.row["name"] == GAINING]
-    pairs = [pair for pair in range(len(cell.row["pairs"])) if cell.kind(pair).startswith("easy")]
-    found, here = cell.effects_among(pairs), cell.effects_among(pairs, these_seeds=True)
-    seeds = cell.differences(cell.row["metric"])[pairs].mean(axis=(0, 2))
-    return (
-        f"Easy first in {where(cell.row)}",
-        f"{signed(here.mean)} {interval_words(here.ci95)} with these {len(seeds)} seeds "
-        f"({', '.join(map(signed, seeds))}); for new seeds, of which {len(seeds)} say little, "
-        f"{interval_words(found.ci95)}",
     )
 
 
