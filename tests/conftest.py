@@ -34,6 +34,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 SLOW = {"subprocess.Popen", "os.posix_spawn", "os.fork", "socket.bind"}  # Python's names of these events
 HARMLESS = {"git", "uname", "/sbin/ldconfig", "lscpu", "fc-list"}  # which libraries start to look at the machine
 VISIBLE = os.environ.get("CUDA_VISIBLE_DEVICES")  # before a trial in this process, such as a fixture's, hides them
+LONGEST = ("test_run", "test_ray_cluster", "test_notebooks", "test_cluster_up", "test_packaging")
 QUICK = False  # whether the test that runs is neither slow nor a smoke test
 
 
@@ -61,9 +62,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with slow tests come first: if one came last, the other worker would have nothing to do meanwhile."""
+    """Files with slow tests, the longest first, alternate with others: where one waits for a process, the other
+    computes."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+    files = list(dict.fromkeys(item.path for item in items))
+    files.sort(key=lambda path: LONGEST.index(path.stem) if path.stem in LONGEST else len(LONGEST))
+    place: dict[Path, float] = {}
+    for kind in (True, False):
+        of_kind = [path for path in files if (path in slow) == kind]
+        place |= {path: number / len(of_kind) for number, path in enumerate(of_kind)}
+    items.sort(key=lambda item: place[item.path])
 
 
 def pytest_collection_finish() -> None:

@@ -44,7 +44,7 @@ def executed(notebook: Any) -> tuple[str, dict[str, Any]]:
                 shown = isinstance(last, ast.Expr) and not cell.source.endswith(";")
                 exec(compile(ast.Module([*statements, *([] if shown else [last])], []), "cell", "exec"), names)
                 if shown:
-                    print(eval(compile(ast.Expression(last.value), "cell", "eval"), names))
+                    print(repr(eval(compile(ast.Expression(last.value), "cell", "eval"), names)))
     return printed.getvalue(), names
 
 

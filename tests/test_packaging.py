@@ -148,10 +148,6 @@ def test_every_dependency_is_used() -> None:
     assert unused == set()
 
 
-def test_trainables_know_nothing_of_search() -> None:
-    assert [file for file, module in top_level_imports("trainables") if module == "tune_cl"] == []
-
-
 def test_every_constraint_is_a_portable_exact_pin() -> None:
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pinned = [line for line in lines if not line.startswith("#")]
