@@ -16,7 +16,7 @@ from scipy.special import nctdtrinc, ndtr, stdtrit
 
 import tune_cl
 from trainables.core.randomness import generator
-from trainables.evaluation.crossed import CrossedTest, crossed_tests, error_and_freedom, mean_squares
+from trainables.evaluation.crossed import CrossedTest, crossed_tests, error_and_freedom
 from trainables.evaluation.significance import clustered
 from tune_cl.results import Effects, Opponent
 from tune_cl.verdict.estimates import TAILS, effects_of
@@ -25,8 +25,6 @@ FOLDER = Path(__file__).parent / "evidence"
 STUDY: Mapping[str, Any] = yaml.safe_load((FOLDER / "effects.yaml").read_text())
 BOTH = ("curriculum", "plain")
 SCALE = 60_000  # values from 0 to 1 are stored as whole numbers
-GAINS, LOSS = (0.005, 0.01), 0.01
-GRID, STEPS, BOOTSTRAPS = 200, 500, 200  # of the distribution of true effects
 NORMAL = 1.959964
 COMMON, BEST = 24, 8  # curricula that cells share; of them, those that are tried first
 PUBLISHED = 9  # the first curricula of each cell of networks
@@ -104,16 +102,6 @@ class CellEffects:
         return self.effects(self.row["metric"], by_value=True)
 
     @cached_property
-    def fractions(self) -> list[tuple[float, float, float]]:
-        """For each of GAINS the fraction of curricula with a larger true gain, and its interval; last, the fraction
-        that loses more than LOSS. Empty for one seed, which does not tell true gains from noise."""
-        if self.main.seeds == 1:
-            return []
-        cube = clustered_cube(self.differences(self.row["metric"]), self.stored["clusters"])
-        *gains, (kept, low, high) = fractions_above(cube, (*GAINS, -LOSS))
-        return [*gains, (abs(1 - kept), abs(1 - high), abs(1 - low))]  # no negative zero
-
-    @cached_property
     def best(self) -> Opponent:
         """The test of the best on the other half of the queries, with fresh seeds."""
         [test] = tune_cl.compare(*self.fresh, paired=True)
@@ -154,32 +142,6 @@ def detectable(test: CrossedTest, seeds: int, queries: int) -> float:
 
 def clustered_cube(cube: np.ndarray, clusters: np.ndarray) -> np.ndarray:
     return clustered(cube.reshape(-1, cube.shape[-1]), clusters).reshape(*cube.shape[:2], -1)
-
-
-def fractions_above(cube: np.ndarray, gains: Sequence[float]) -> list[tuple[float, float, float]]:
-    """Fractions of curricula with true effects above some gains, with their intervals, from differences [P, S, Q].
-
-    The distribution of true effects is that of the largest likelihood, of whatever form (Kiefer & Wolfowitz 1956, by
-    EM), with a normal error of each pair; a few harmful curricula would make a normal distribution too wide on the side
-    of gains, too. Intervals: BOOTSTRAPS of pairs, moved by the error that queries give all pairs together.
-    """
-    pairs, seeds, queries = cube.shape
-    squares = np.sum([mean_squares(one) for one in cube - cube.mean(axis=0)], axis=0) / (pairs - 1)
-    error = math.sqrt(max(squares[0], squares[1], squares[0] + squares[1] - squares[2], 1e-12) / (seeds * queries))
-    means, rng = cube.mean(axis=(1, 2)), generator(0, "fraction above")
-    counts = rng.multinomial(pairs, np.full(pairs, 1 / pairs), BOOTSTRAPS).astype(float)
-    counts[0] = 1
-    grid = np.linspace(means.min(), means.max(), GRID)
-    likelihood = np.exp(-(((means[:, None] - grid) / error) ** 2) / 2) + 1e-300
-    weights = np.full((BOOTSTRAPS, GRID), 1 / GRID)
-    for _ in range(STEPS):
-        weights *= (counts / (weights @ likelihood.T)) @ likelihood / pairs
-    together = float(cube.mean(axis=(0, 1)).std(ddof=1)) / math.sqrt(queries) if queries > 1 else 0.0
-    shift = together * rng.normal(size=(BOOTSTRAPS, 1))
-    shift[0] = 0
-    found = [(weights * (grid + shift > gain)).sum(axis=1) for gain in gains]
-    ends = [np.quantile(one, TAILS).tolist() for one in found]
-    return [(float(one[0]), low, high) for one, (low, high) in zip(found, ends, strict=True)]
 
 
 # -- over cells ----------------------------------------------------------------------------------------------------

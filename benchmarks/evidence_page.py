@@ -16,10 +16,8 @@ from matplotlib.figure import Figure
 from benchmarks.evidence_effects import (
     COMMON,
     FOLDER,
-    GAINS,
     HARMFUL,
     KINDS,
-    LOSS,
     STUDY,
     CellEffects,
     Group,
@@ -231,15 +229,13 @@ def line(*columns: str) -> str:
 
 
 def table_of_cells(cells: Sequence[CellEffects]) -> Iterator[str]:
-    above = [f"above {gain:g}".replace("0.", ".") for gain in GAINS] + [f"below -{LOSS:g}".replace("0.", ".")]
     first = "plain", "mean effect [95 %]", "median", "nDCG@10", "SD of true effects"
-    yield line("", *first, *above, "the best [95 %]", "p")
-    yield "|---|---:|---|---:|---|---|---|---|---|---|---:|"
+    yield line("", *first, "the best [95 %]", "p")
+    yield "|---|---:|---|---:|---|---|---|---:|"
     pools = effect(every(cells).over_cells), effect(pooled_ndcg(cells))
-    yield line("**all, pooled**", "", f"**{pools[0]}**", "", pools[1], *[""] * 6)
+    yield line("**all, pooled**", "", f"**{pools[0]}**", "", pools[1], *[""] * 3)
     for cell in cells:
         main, ndcg, best = cell.main, cell.effects("ndcg@10"), cell.best
-        fractions = [f"{one:.0%} [{least:.0%}, {most:.0%}]" for one, least, most in cell.fractions]
         yield line(
             where(cell.row) + " + BM25" * cell.row["checks"][-1]["first_stage"],
             f"{cell.plain:.4f}",
@@ -247,7 +243,6 @@ def table_of_cells(cells: Sequence[CellEffects]) -> Iterator[str]:
             signed(cell.median),
             f"{signed(ndcg.mean)} {interval_words(ndcg.ci95)}",
             true_sd(main),
-            *(fractions or [""] * 3),
             f"{signed(best.difference)} {interval_words(best.ci95)}",
             p_value(best.p),
         )

@@ -6,9 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
-from scipy.stats import norm
 
 from benchmarks import evidence, evidence_effects, evidence_page
 from trainables.core.errors import DataError, Problem
@@ -75,20 +73,6 @@ def test_pooled_is_that_of_dersimonian_laird_and_hartung_knapp() -> None:
     found = evidence_effects.pooled([0.0, 2.0], [(-half, half), (2 - half, 2 + half)])
     assert (found.mean, found.sd) == pytest.approx((1.0, 1.0))
     assert found.ci95 == pytest.approx((1 - 12.7062, 1 + 12.7062), abs=1e-4)
-
-
-def test_fraction_of_curricula_above_a_gain() -> None:
-    """A tenth of the curricula is harmful, which says nothing of how many gain."""
-    rng = np.random.default_rng(0)
-    true = np.where(np.arange(200) < 20, -0.1, 0.002 + 0.01 * rng.normal(size=200))[:, None, None]
-    cube = true + 0.01 * rng.normal(size=(200, 2, 1)) + 0.05 * rng.normal(size=(200, 2, 50))
-    for (middle, low, high), gain in zip(
-        evidence_effects.fractions_above(cube, evidence_effects.GAINS),
-        evidence_effects.GAINS,
-        strict=True,
-    ):
-        truth = 0.9 * norm.sf(gain, 0.002, 0.01)
-        assert low < truth < high and abs(middle - truth) < 0.1
 
 
 def test_a_cell_that_fails_is_a_row(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
