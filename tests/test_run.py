@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import select
 import shutil
+import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +16,7 @@ from mlflow.entities import Run
 
 import tune_cl
 from tests.support.builders import tiny_data
-from tests.support.commands import ROOT, UNHURRIED, on_path, rewrite, start
+from tests.support.commands import UNHURRIED, rewrite, start
 from tests.support.kills import interrupt_the_job, kill_the_job, stopped
 from tests.support.terminal import outcomes_of
 from tests.support.tracking_cases import fresh_database
@@ -32,13 +29,6 @@ from tune_cl.history.tracking_uri import resolve_tracking_uri
 
 pytestmark = pytest.mark.slow
 
-AT_A_TERMINAL = """
-import fcntl, signal, sys, termios
-signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under `nohup` it is ignored
-fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-from tune_cl.cli import console
-console()
-"""
 CONFIRM = ["confirm", "toy", "--top", "1", "--seeds", "2", "--json", "--storage"]
 
 
@@ -184,43 +174,18 @@ def test_the_best_ranker_ranks(workdir: Path, whole: dict[str, Any], monkeypatch
     assert ranked == known
 
 
-def at_a_terminal(workdir: Path, storage: str) -> tuple[subprocess.Popen[str], int]:
-    """A search whose terminal is the file descriptor."""
-    terminal, inside = pty.openpty()
-    running = subprocess.Popen(
-        [sys.executable, "-c", AT_A_TERMINAL, *search(storage)],
-        cwd=workdir, env=os.environ | {"PYTHONPATH": on_path(str(ROOT))}, text=True, start_new_session=True,
-        stdin=inside, stdout=inside, stderr=inside,
-    )  # fmt: skip
-    os.close(inside)
-    return running, terminal
-
-
-def read_all(terminal: int, closing: threading.Event) -> None:
-    """Reads what appears: a process that fills a terminal waits."""
-    while not closing.is_set():
-        if select.select([terminal], [], [], 0.1)[0]:
-            os.read(terminal, 1 << 16)
+def terminate(running: subprocess.Popen[str]) -> int:
+    """As Slurm, Kubernetes and systemd end a job."""
+    running.send_signal(signal.SIGTERM)
+    return 130
 
 
 def test_stopped_and_killed_and_resumed_gives_the_numbers_of_an_unbroken_search(
     workdir: Path, whole: dict[str, Any]
 ) -> None:
-    """Its terminal is closed, as when a connection breaks: what the search says then can be written nowhere."""
     journal = journal_of(workdir, "cut")
     fresh_database(workdir / "cut")
-    running, terminal = at_a_terminal(workdir, "cut")
-    closing = threading.Event()
-    reader = threading.Thread(target=read_all, args=(terminal, closing))
-    reader.start()
-
-    def close_the_terminal(_: object) -> int:
-        closing.set()
-        reader.join()
-        os.close(terminal)
-        return 130
-
-    stopped(lambda: running, journal, "result", 3, close_the_terminal)
+    stopped(lambda: begun(workdir, *search("cut")), journal, "result", 3, terminate)
     assert_stopped(workdir, "cut")
     stopped(lambda: begun(workdir, *search("cut", "resume")), journal, "result", 2, kill_the_job)
     resumed = tune_cl.open_search("toy", workdir / "cut").resume(progress=False).document
