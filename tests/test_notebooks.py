@@ -113,14 +113,15 @@ search = tune_cl.open_search("toy", storage="runs")
 print(json.dumps([search.finished, left, ray.is_initialized()]))
 ray.init("local", num_cpus=1, include_dashboard=False, log_to_driver=False)
 search = search.resume(progress=False)
-verdict = search.confirm(seeds=2, top=1, progress=False)
+verdict = search.confirm(seeds=1, top=1, progress=False)
 print(json.dumps([search.finished, len(search.trials), len(verdict.per_query), [*verdict.seeds], ray.is_initialized()]))
 """
 
 
 def test_an_interrupted_search_leaves_nothing_behind_and_goes_on_in_a_ray_of_the_users(tmp_path: Path) -> None:
     write_trec_folder(tiny_data(queries={"train": 30, "dev": 12, "test": 12}, candidates=5, turns=1), tmp_path / "data")
-    (tmp_path / "toy.yaml").write_text(SPACE.replace("trials: 5", "trials: 2"))
+    few = SPACE.replace("trials: 5", "trials: 2").replace("max_iterations: 8", "max_iterations: 3")
+    (tmp_path / "toy.yaml").write_text(few)
     storage = repr(str(fresh_database(tmp_path / "runs").resolve()))
     (tmp_path / "home").mkdir()  # without a token of Ray
     environment = os.environ | {"PYTHONPATH": on_path(str(ROOT)), "OMP_NUM_THREADS": "1", "HOME": f"{tmp_path}/home"}
@@ -130,4 +131,4 @@ def test_an_interrupted_search_leaves_nothing_behind_and_goes_on_in_a_ray_of_the
     stopped, left, went_on = done.stdout.splitlines()
     how = f"tune_cl.open_search('toy', storage={storage}).resume()"
     assert stopped == f"stopped; what is done is saved. Go on with: {how}"
-    assert (left, went_on) == ("[false, [], false]", "[true, 2, 48, [1, 2], true]")
+    assert (left, went_on) == ("[false, [], false]", "[true, 2, 24, [1], true]")

@@ -19,8 +19,10 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.support.builders import tiny_data
 from tests.support.project import ROOT, pins
 from tests.support.terminal import outcomes_of
+from tests.support.trec_folder import write_trec_folder
 
 pytestmark = pytest.mark.slow
 
@@ -91,9 +93,9 @@ def test_wheel_holds_every_module_and_search_space_and_nothing_else(wheel: Path)
 
 def test_the_wheel_searches_in_an_empty_folder(installed: Path, tmp_path: Path, cache_home: Path) -> None:
     """The command that pip installed, with neither checkout nor Makefile."""
-    settings = ("training.batches_per_iteration=2", "training.batch_size=4", "search.max_concurrent=1")
-    few = [part for setting in settings for part in ("--set", setting)]
-    command = (installed / "bin/tune-cl", "run", "quickstart", "--trials", "2", "--max-iterations", "1", *few, "--json")
+    data = write_trec_folder(tiny_data(queries={"train": 12, "dev": 6}, candidates=4, turns=1), installed / "data")
+    few = ("--trials", "2", "--max-iterations", "1", "--set", "search.max_concurrent=1")
+    command = (installed / "bin/tune-cl", "run", "quickstart", "--data", data, *few, "--json")
     done = run(*command, cwd=tmp_path, env={"PYTHONPATH": str(installed)})
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)

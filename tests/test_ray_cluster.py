@@ -20,6 +20,7 @@ from tune_cl.ray import concurrency as places_module
 from tune_cl.ray.concurrency import Concurrency
 from tune_cl.ray.session import ray_session
 from tune_cl.ray.shared_data import completed, on_cluster, untrained
+from tune_cl.ray.workarounds import reread_token
 
 pytestmark = pytest.mark.slow
 FAULTS = {"t0001": "raises", "t0002": "nan"}
@@ -37,6 +38,7 @@ def cluster(node_cache: Path) -> Iterator[Cluster]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_AUTH_MODE", "token")
         patch.setenv("RAY_AUTH_TOKEN", "a" * 64)
+        reread_token()
         made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
         try:
             with patch.context() as of_node:
