@@ -110,7 +110,9 @@ def test_the_example_of_the_documentation_trains_resumes_and_gives_values(tmp_pa
     )
     save_encoder("bert", tmp_path / "bert")
     own = {"data.source": str(data), "parameters.model": str(tmp_path / "bert"), "parameters.max_length": POSITIONS}
-    experiment = build("own", vars(objective.module)["SPACE"], own | {"training.max_iterations": 2}, (), objective)
+    experiment = build(
+        "own", vars(objective.module)["SPACE"], own | {"training.max_iterations": 2}, objective=objective
+    )
     point = experiment.space.fill(lambda key, parameter: parameter.at(0.5))
     first, second = (ObjectiveTraining(experiment.config(point).run, PreparedObjective(objective)) for _ in range(2))
     first.iterate()
