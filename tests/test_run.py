@@ -22,8 +22,7 @@ from tests.support.terminal import outcomes_of
 from tests.support.tracking_cases import fresh_database
 from tests.support.trec_folder import write_trec_folder
 from tune_cl.cli import main
-from tune_cl.history.events import Event
-from tune_cl.history.journal import read_events
+from tune_cl.history.journal import Event, read_events
 from tune_cl.history.state import SearchState, replay
 from tune_cl.history.tracking_uri import resolve_tracking_uri
 
@@ -121,7 +120,7 @@ def whole(workdir: Path, local_ray: str) -> dict[str, Any]:
     """The document of an uninterrupted search, as JSON has it."""
     space, storage = workdir / "toy.yaml", fresh_database(workdir / "whole")
     searched = tune_cl.run(str(space), data=workdir / "data", storage=storage, progress=False)
-    return json.loads(json.dumps(searched.document, default=lambda number: number.item()))
+    return json.loads(json.dumps(searched.result.model_dump(mode="json"), default=lambda number: number.item()))
 
 
 @pytest.fixture(scope="module")
@@ -188,7 +187,7 @@ def test_stopped_and_killed_and_resumed_gives_the_numbers_of_an_unbroken_search(
     stopped(lambda: begun(workdir, *search("cut")), journal, "result", 3, terminate)
     assert_stopped(workdir, "cut")
     stopped(lambda: begun(workdir, *search("cut", "resume")), journal, "result", 2, kill_the_job)
-    resumed = tune_cl.open_search("toy", workdir / "cut").resume(progress=False).document
+    resumed = tune_cl.open_search("toy", workdir / "cut").resume(progress=False).result.model_dump(mode="json")
     assert numbers(state(workdir, "cut")) == numbers(state(workdir, "whole"))
     assert resumed["best"] == whole["best"] and resumed["iterations"] == whole["iterations"]
     assert left(workdir, "cut") == {resumed["best"]}
@@ -248,7 +247,7 @@ def test_a_search_that_has_ended_is_resumed_and_confirmed_without_its_checkpoint
     journal.write_text("".join(line for line in journal.read_text().splitlines(True) if '"search_end"' not in line))
     assert main(search("light", "resume")) == 2
     last = capfd.readouterr().err.splitlines()[-1]
-    assert last.startswith("error: data.source: the data has changed since the search began; ")
+    assert last.startswith("error: data.source: has changed since the search began; ")
 
 
 AT_RAYS_START_AND_END = """

@@ -37,7 +37,7 @@ def deferred_signals() -> Iterator[list[int]]:
     sets a SIGTERM handler of its own, a silent exit, and its C++ core sets an alarm that aborts the process 3 seconds
     later. Signals are not blocked instead, because Ray's processes would inherit that.
     Tests: test_a_first_signal_is_held_and_a_second_one_heard_at_once,
-    test_a_signal_at_the_end_of_rays_start_does_not_abort_the_driver.
+    test_neither_a_signal_as_ray_starts_nor_garbage_as_it_ends_aborts_the_driver.
     """
     pending: list[int] = []
     if threading.current_thread() is not threading.main_thread():
@@ -77,7 +77,7 @@ def own_process_groups() -> AbstractContextManager[None]:
 
     Defect: a signal to a whole job, such as Ctrl-C, also ends the raylet, and Ray may then end the driver with status 1
     before it has saved anything. If the driver is killed, Ray's processes still end with it (prctl).
-    Test: test_stopped_and_killed_and_resumed_gives_the_numbers_of_an_unbroken_search.
+    Test: test_stopped_and_repeated_gives_the_numbers_of_an_unbroken_confirmation.
     """
     return replaced(services, ConsolePopen=partial(services.ConsolePopen, process_group=0))
 
@@ -100,7 +100,7 @@ def shut_down() -> None:
     another thread, such as the one of tracking, frees one while Ray shuts down, the process ends with status 1 (Ray's
     QuickExit).
     Tests: test_a_ray_of_this_machine_is_its_own_and_ends_with_the_session,
-    test_garbage_that_another_thread_collects_does_not_end_the_process_while_ray_is_left.
+    test_neither_a_signal_as_ray_starts_nor_garbage_as_it_ends_aborts_the_driver.
     """
     handler = signal.getsignal(signal.SIGTERM)
     gc.collect()
