@@ -111,14 +111,15 @@ left = sorted(name for name in changed - of_rays_own if name.startswith(("RAY_",
 left += [number for number, handler in zip((2, 15, 1), before[1]) if signal.getsignal(number) != handler]
 search = tune_cl.open_search("toy", storage="runs")
 print(json.dumps([search.finished, left, ray.is_initialized()]))
-ray.init("local", num_cpus=1, include_dashboard=False, log_to_driver=False)
 search = search.resume(progress=False)
+ray.init("local", num_cpus=1, include_dashboard=False, log_to_driver=False)
 verdict = search.confirm(seeds=1, top=1, progress=False)
 print(json.dumps([search.finished, len(search.trials), len(verdict.per_query), [*verdict.seeds], ray.is_initialized()]))
 """
 
 
-def test_an_interrupted_search_leaves_nothing_behind_and_goes_on_in_a_ray_of_the_users(tmp_path: Path) -> None:
+def test_an_interrupted_search_goes_on_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    """A confirmation then runs on the Ray of the user's own."""
     write_trec_folder(tiny_data(queries={"train": 30, "dev": 12, "test": 12}, candidates=5, turns=1), tmp_path / "data")
     few = SPACE.replace("trials: 5", "trials: 2").replace("max_iterations: 8", "max_iterations: 3")
     (tmp_path / "toy.yaml").write_text(few)

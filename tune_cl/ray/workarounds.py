@@ -66,7 +66,7 @@ def reread_token() -> None:
 
     Defect: it keeps what it has read as it was imported, or first needed. If the home holds no token, a later
     `ray.init` of the user takes ours for one which its processes will find, writes none, and they die.
-    Test: test_an_interrupted_search_leaves_nothing_behind_and_goes_on_in_a_ray_of_the_users.
+    Test: test_an_interrupted_search_goes_on_and_leaves_nothing_behind.
     """
     Config.initialize("")
     AuthenticationTokenLoader.instance().reset_cache()
