@@ -30,7 +30,7 @@ PACKAGES = ("tune_cl", "trainables", "search_spaces")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 OPTIONAL = [line for extra in PROJECT["optional-dependencies"].values() for line in extra]
 OF_CALLERS = {"IPython", "pytest"}  # imported where a notebook's kernel, or a test, has imported it
-IMPORTED_BY_OTHERS = {"greenlet"}  # by Optuna: Gaussian process
+IMPORTED_BY_OTHERS = {"greenlet", "pytrec-eval-terrier"}  # by Optuna: Gaussian process; by ir_measures
 
 
 def run(*command: str | Path, cwd: Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
