@@ -132,4 +132,4 @@ def test_an_interrupted_search_goes_on_and_leaves_nothing_behind(tmp_path: Path)
     stopped, left, went_on = done.stdout.splitlines()
     how = f"tune_cl.open_search('toy', storage={storage}).resume()"
     assert stopped == f"stopped; what is done is saved. Go on with: {how}"
-    assert (left, went_on) == ("[false, [], false]", "[true, 2, 24, [1], true]")
+    assert (left, went_on) == ("[false, [], false]", "[true, 2, 36, [1], true]")
