@@ -43,12 +43,15 @@ BENCHMARKS = (
     Benchmark("scoring.py", ("{data}/answers/wikiqa",)),
     Benchmark("trial_start.py"),
     Benchmark("reading.py"),
+    Benchmark("candidates.py", ("{data}/trec/nfcorpus", "--repeats", "2")),
+    Benchmark("bm25_grid.py", ("{data}/trec/msmarco-dl", "--checked", "4")),
     Benchmark("whole_search.py", ("{data}/answers/wikiqa",)),
 )
 ON_A_GPU = (
     Benchmark("trainers.py", ("{data}/answers/wikiqa", "--device", "cuda", "--steps", "64")),
     Benchmark("trainers.py", ("{data}/trec/msmarco-dl", "--only", "BERT", "--device", "cuda", "--steps", "64")),
     Benchmark("scoring.py", ("{data}/answers/wikiqa", "--device", "cuda", "--pairs", "20000")),
+    Benchmark("gpu.py", ("{data}/answers/wikiqa", "--device", "cuda")),
 )
 
 
@@ -95,7 +98,7 @@ def main() -> int:
     chosen = [b for b in (BENCHMARKS if options.device == "cpu" else ON_A_GPU) if options.only in (None, b.script)]
     needed = {argument.format(data=options.data) for b in chosen for argument in b.arguments if "{data}" in argument}
     if missing := sorted(folder for folder in needed if not Path(folder).exists()):
-        parser.error(f"DATA={options.data} lacks {', '.join(missing)}: WikiQA and MS MARCO as tune-cl reads them")
+        parser.error(f"DATA={options.data} lacks {', '.join(missing)}: WikiQA, MS MARCO and NFCorpus as tune-cl reads them")
     results = [rows_of(benchmark, options.data) for benchmark in chosen]
     rows = [row for of_script, _ in results for row in of_script]
     failures = [failure for _, failure in results if failure]
