@@ -98,7 +98,9 @@ def main() -> int:
     chosen = [b for b in (BENCHMARKS if options.device == "cpu" else ON_A_GPU) if options.only in (None, b.script)]
     needed = {argument.format(data=options.data) for b in chosen for argument in b.arguments if "{data}" in argument}
     if missing := sorted(folder for folder in needed if not Path(folder).exists()):
-        parser.error(f"DATA={options.data} lacks {', '.join(missing)}: WikiQA, MS MARCO and NFCorpus as tune-cl reads them")
+        parser.error(
+            f"DATA={options.data} lacks {', '.join(missing)}: WikiQA, MS MARCO and NFCorpus as tune-cl reads them"
+        )
     results = [rows_of(benchmark, options.data) for benchmark in chosen]
     rows = [row for of_script, _ in results for row in of_script]
     failures = [failure for _, failure in results if failure]

@@ -350,7 +350,9 @@ def test_data_that_has_changed_since_the_search_is_refused(
     assert trainer.trained == []
 
 
-def test_mlflow_has_the_verdict(confirmed: Confirmed, confirmed_folder: SearchFolder) -> None:
+def test_mlflow_has_the_verdict_and_a_run_for_each_configuration(
+    confirmed: Confirmed, confirmed_folder: SearchFolder
+) -> None:
     mlflow = pytest.importorskip("mlflow")
     from tune_cl.history.journal import Journal
     from tune_cl.tracking.writer import MlflowWriter
@@ -365,4 +367,7 @@ def test_mlflow_has_the_verdict(confirmed: Confirmed, confirmed_folder: SearchFo
     assert tags == {"verdict": verdict.verdict, "opponent": verdict.opponents[0].label}
     assert float(parent.data.tags["tune_cl.p"]) == verdict.opponents[0].p
     assert verdict.headline in parent.data.tags["mlflow.note.content"]
-    assert {run.data.tags["tune_cl.kind"] for run in runs} == {"search", "trial", "confirmation"}
+    rows = [run for run in runs if run.data.tags["tune_cl.kind"] == "configuration"]
+    means = {run.data.tags["tune_cl.label"]: run.data.metrics["test_map_mean"] for run in rows}
+    assert means == {one.label: one.mean for one in (verdict.curriculum, *verdict.opponents)}
+    assert {run.data.metrics["test_map_n"] for run in rows} == {2.0}

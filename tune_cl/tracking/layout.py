@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from statistics import fmean, stdev
 from typing import Any
 
 from trainables.config.keys import flatten
@@ -16,7 +17,7 @@ from tune_cl.history.journal import Event
 from tune_cl.history.tracking_uri import masked
 from tune_cl.space.wording import rankers, trial_words
 
-PARENT = "search"  # key of the parent run; a child's is its trial id, or `confirmation_key`
+PARENT = "search"  # key of the parent run; a child's is its trial id, `confirmation_key` or `configuration_key`
 PARAM_LENGTH = 6000  # mlflow.utils.validation.MAX_PARAM_VAL_LENGTH
 TAG_LENGTH = 5000  # the smallest limit of the stores that MLflow supports
 NAME_LENGTH = 250  # of a run, in the tables of every store
@@ -94,6 +95,22 @@ def confirmation_tags(search: Event, confirmation: Event) -> dict[str, str]:
 def confirmation_key(confirmation: Event) -> str:
     digest = sha256(json.dumps([confirmation["label"], confirmation["seed"]]).encode()).hexdigest()[:16]
     return f"confirmation-{digest}"
+
+
+def configuration_key(verdict: Event, label: str) -> str:
+    return f"verdict-{sha256(json.dumps([verdict['split'], label]).encode()).hexdigest()[:16]}"
+
+
+def configuration_tags(search: Event, key: str, compared: Mapping[str, Any]) -> dict[str, str]:
+    """Tags of the run of a configuration that a verdict compares."""
+    values = {"kind": "configuration", "label": compared["label"], "role": compared["roles"]}
+    return tags(values | {"trial_id": compared["trial_id"]}) | run_tags(search, key)
+
+
+def over_seeds(values: Sequence[float], name: str) -> dict[str, float]:
+    """Mean, number of trainings and, of two or more, sample standard deviation, as metrics."""
+    deviation = {f"{name}_sd": stdev(values)} if len(values) > 1 else {}
+    return {f"{name}_mean": fmean(values), f"{name}_n": float(len(values)), **deviation}
 
 
 def trial_name(trial: Event) -> str:

@@ -237,7 +237,7 @@ class Mirror:
         self.finish(key, event["time"])
 
     def log_verdict(self, event: Event) -> None:
-        """Tags and description of the parent run."""
+        """Tags and description of the parent run, and a run for each configuration that was compared."""
         values = {key: event[key] for key in ("verdict", "difference", "p", "opponent")}
         values["verdict_split"] = event["split"]
         if event["ci95"]:
@@ -246,6 +246,14 @@ class Mirror:
         if PARENT in self.runs:
             tags = layout.tags(values) | {"mlflow.note.content": event["description"]}
             self.send(self.runs[PARENT], tags=tags)
+        for compared in event["configurations"]:
+            key = layout.configuration_key(event, compared["label"])
+            name = f"{compared['roles']}: {compared['label']}"
+            run = self.begin_run(key, name, layout.configuration_tags(self.search, key, compared), event["time"])
+            values = layout.over_seeds(compared["values"], f"{event['split']}_{self.search['metric']}")
+            metrics = points(values, event["time"], len(compared["values"]))
+            self.send(run, metrics, params=layout.parameters(compared["params"]))
+            self.finish(key, event["time"])
 
     def log_file(self, event: Event) -> None:
         self.send_artifact(PARENT, event["path"], event.get("folder"))

@@ -323,7 +323,11 @@ def look_of(state: SearchState, split: str, curricula: Sequence[str], seeds: int
 
 def event_of(verdict: Verdict) -> Event:
     """The verdict as the journal has it, for further looks and for MLflow."""
-    first = verdict.opponents[0]
+    first, curriculum = verdict.opponents[0], verdict.curriculum
+    configurations = [
+        {"roles": roles, **one.model_dump(include={"label", "trial_id", "params", "values"})}
+        for roles, one in [("curriculum", curriculum), *((", ".join(one.roles), one) for one in verdict.opponents)]
+    ]
     return {
         "event": "verdict",
         "time": time.time(),
@@ -336,4 +340,5 @@ def event_of(verdict: Verdict) -> Event:
         "p": first.p,
         "opponent": first.label,
         "description": str(verdict),
+        "configurations": configurations,
     }
