@@ -102,7 +102,7 @@ def table(tokenizer: Tokenizer, folder: Path) -> None:
 
 
 def llama(tokenizer: Tokenizer, folder: Path) -> None:
-    config = transformers.LlamaConfig(**SIZES | {"num_labels": 1})
+    config = transformers.LlamaConfig(**SIZES, num_labels=1)
     saved(transformers.LlamaForSequenceClassification(config), tokenizer, folder)
 
 
