@@ -77,7 +77,7 @@ def test_the_search_s_own_pairs_are_compared_on_dev(search: SearchFolder) -> Non
     assert Effects.model_validate_json(found.model_dump_json()) == found
     assert recorded_result(search).effects == found, "as at the search's end"
     drawn = effects_sections(found)
-    assert len(drawn) == 1 and len(drawn[0].charts) == 1
+    assert len(drawn) == 1 and len(drawn[0].charts) == 2
 
 
 def test_a_search_says_nothing_of_effects_by_pairs_that_were_stopped_early(tmp_path: Path, data: Path) -> None:

@@ -64,7 +64,7 @@ def test_the_example_leads_from_a_folder_to_a_verdict_in_a_kernel(tmp_path: Path
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     searched, confirmed = (next(cell for cell in cells if call in cell.source) for call in ("run(", "confirm("))
     line = outputs(searched, "text/plain")[0]
-    assert line.startswith("curricula: 4 of 4 trials done, 16 iterations") and line.endswith("done")
+    assert line.startswith("curricula: 4 of 4 trials done, 16 iterations · best dev MAP: ") and "left" not in line
     kinds = [output["output_type"] for output in searched["outputs"]]
     assert sorted(kinds) == ["display_data", "execute_result", "stream"], "one line of progress, the result, a note"
     [shown] = outputs(searched, "text/html")

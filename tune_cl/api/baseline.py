@@ -69,10 +69,9 @@ def baseline(
         tune-cl baseline ../data/cacm sdm --tune --set metric=ndcg@10
 
     Ranks the split's candidates, as the ranker does. embedding has nothing to tune; pairs to classify it parts by the
-    threshold that is best on dev. Parameters are data.bm25.k1, data.bm25.b, ranker.vectors and ranker.vector_size.
+    threshold that is best on dev.
 
-    data       docstrings, ir_datasets:NAME, hf:NAME, or a folder in one of the formats of tune-cl list data; in
-               Python also tables
+    data       docstrings, ir_datasets:NAME, hf:NAME, a folder (tune-cl list data); in Python also tables
     name       bm25, sdm, embedding, or oracle: the judgments themselves
     split      whose queries are ranked
     tune       the best parameters of a grid on dev

@@ -91,12 +91,10 @@ class Ranker:
 
         Raises DataError for data of another task, or without this split.
         """
-        config, source = self.saved.run.data, str(as_source(data))
-        if config.source in (source, Path(source).name):  # a saved ranker has the name of its data's folder
-            config = config.model_copy(update={"source": source})
-        else:
-            config = DataConfig(source=source)
-        ranking = load_data(config)
+        trained, source = self.saved.run.data, str(as_source(data))
+        names = (source, Path(source).expanduser().resolve().name)  # a saved ranker has that of its data's folder
+        is_own = trained.source in names
+        ranking = load_data(trained.model_copy(update={"source": source}) if is_own else DataConfig(source=source))
         candidates = required_split(ranking, split)
         if ranking.classes != self.classes:
             right = f"pairs of the classes {', '.join(self.classes)}" if self.classes else "documents to rank"

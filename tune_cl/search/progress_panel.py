@@ -76,14 +76,18 @@ class NoPanel:
 
 
 class StatusPanel(NoPanel):
-    """For a notebook: says the headline now and then, which replaces the line before."""
+    """For a notebook: says the headline now and then, which replaces the line before; at the end without the time
+    left."""
+
+    ended = False
 
     def __exit__(self, *_: object) -> None:
+        self.ended = True
         say(self.headline(self.state, self.state.ranked()))
 
     def update(self, state: SearchState) -> None:
         self.state = state
-        if self.is_time():
+        if not self.ended and self.is_time():
             say(f"{self.headline(state, state.ranked())} · {self.time_left(state)}")
 
 
