@@ -18,7 +18,7 @@ from tests.support.tracking_cases import fresh_database
 from tests.support.trec_folder import write_trec_folder
 from trainables.training.conclusion import RUN
 from tune_cl.process import stoppable
-from tune_cl.ray.tuner import Decisions, Recorder, Session
+from tune_cl.ray.tuner import Decisions, Order, Recorder, Session
 from tune_cl.search.trials import Trials
 
 
@@ -49,6 +49,18 @@ class Heard:
 
 def session(folder: Path, heard: Heard) -> Session:
     return Session(cast(Trials, heard), lambda: 1, str(folder))
+
+
+def trial(number: int, checkpoint: str | None = None) -> Any:
+    config = {"trial": f"t{number:04d}", "checkpoint": checkpoint, "training.lr": 0.1, RUN: "{}"}
+    made = Trial("a trainable", stub=True, config=config)
+    made.evaluated_params = dict(config)
+    return made
+
+
+def reported(ray_trial: Any, count: int) -> None:
+    for number in range(1, count + 1):
+        ray_trial.update_last_result({"training_iteration": number, "dev_map": 0.5, "trial_id": ray_trial.trial_id})
 
 
 def test_each_result_is_heard_once_and_an_error_ends_the_search(tmp_path: Path) -> None:
@@ -100,6 +112,28 @@ def test_two_checkpoints_are_kept_and_the_one_that_a_trial_began_with(
     assert [Path(address).name for address in recorder.session.saved["t0000"]] == ["1", "5", "6"]
     [told] = caplog.messages
     assert told.startswith(f"the old checkpoint {folders[0]} could not be deleted: ")
+
+
+def test_a_trial_that_has_ended_keeps_its_parameters_and_its_last_result() -> None:
+    order = Order()
+    ended, running, new = map(trial, range(3))
+    for one in (ended, running):
+        order.on_trial_add(None, one)
+        reported(one, 12)
+    ended.set_status(Trial.TERMINATED)
+    order.on_trial_add(None, new)
+    assert ended.config == {"trial": "t0000", "checkpoint": None, "training.lr": 0.1}
+    assert ended.last_result["dev_map"] == 0.5 and ended.metric_analysis == ended.evaluated_params == {}
+    assert ended.get_json_state()  # as Ray does for its snapshot at the end
+    assert running.config[RUN] and order.alive == [new, running]
+    assert len({id(one.placement_group_factory) for one in (ended, running, new)}) == 1
+
+
+def test_a_trial_keeps_no_means_of_its_last_results() -> None:
+    one = trial(0)
+    Order().on_trial_add(None, one)
+    reported(one, 12)
+    assert set(one.metric_analysis["dev_map"]) == {"max", "min", "avg", "last"}
 
 
 @pytest.mark.slow

@@ -1,5 +1,5 @@
 """Runs trials with Ray Tune: `run_trials` builds the Tuner. The search (`Trials`) says what is tried next and what goes
-on; here it stands behind Ray's Searcher, Stopper and Callback."""
+on; here it stands behind Ray's Searcher, Stopper, TrialScheduler and Callback."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 
 from ray import tune
 from ray.tune.logger import JsonLoggerCallback
+from ray.tune.schedulers import FIFOScheduler
 from ray.tune.search import Searcher
 
 from trainables.core.errors import WorkFailed, last_line
@@ -21,7 +22,7 @@ from trainables.training.conclusion import RUN
 from trainables.training.factory import AnyPrepared
 from tune_cl.experiment.search_keys import Resources
 from tune_cl.process import stop_if_asked
-from tune_cl.ray.workarounds import failure_of, own_retries, withhold_aws_keys
+from tune_cl.ray.workarounds import disable_running_means, failure_of, own_retries, shrink, withhold_aws_keys
 from tune_cl.search.trials import FINISHED, Plan, Trials
 
 CHECKPOINTS_PER_TRIAL = 2  # if the last one is damaged, the trial leaves the files of the one before it
@@ -157,15 +158,33 @@ class Decisions(Part, tune.Stopper):
         return False
 
 
+class Order(Part, FIFOScheduler):
+    """Ray starts its pending trials itself, in their order. `alive`: trials that had not ended when the last one was
+    added."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.alive: list[Any] = []
+
+    def on_trial_add(self, tune_controller: Any, trial: Any) -> None:
+        super().on_trial_add(tune_controller, trial)
+        disable_running_means(trial)
+        trial.evaluated_params = {key: value for key, value in trial.config.items() if key != RUN}  # for loggers
+        for ended in [one for one in self.alive if one.is_finished()]:
+            shrink(ended, RUN)
+        if self.alive:  # all trials share one request for resources, for equal ones take 2 KiB each
+            trial.placement_group_factory = self.alive[0].placement_group_factory
+        self.alive = [trial, *(one for one in self.alive if not one.is_finished())]
+
+    def choose_trial_to_run(self, tune_controller: Any) -> None:
+        """Chooses none: FIFOScheduler would look through all trials twice at every event."""
+
+
 class Recorder(Part, tune.Callback):
     """Tells the search of checkpoints and ends, and deletes checkpoints that nothing reads any more."""
 
     def __init__(self, session: Session):
         self.session = session
-
-    def on_trial_start(self, iteration: int, trials: list, trial: Any, **info: Any) -> None:
-        """Loggers get the keys in force as hyperparameters, without the whole training as JSON."""
-        trial.evaluated_params = {key: value for key, value in trial.config.items() if key != RUN}
 
     @ends_search
     def on_checkpoint(self, iteration: int, trials: list, trial: Any, checkpoint: Any, **info: Any) -> None:
@@ -234,6 +253,7 @@ def run_trials(
         tune.with_resources(trainable, {"cpu": resources.cpu, "gpu": resources.gpu}),
         tune_config=tune.TuneConfig(
             search_alg=Proposals(session),
+            scheduler=Order(),
             num_samples=-1,
             reuse_actors=True,
             trial_dirname_creator=folder_name,

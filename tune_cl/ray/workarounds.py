@@ -159,6 +159,28 @@ def failure_of(trial: Any) -> Exception:
     return trial.temporary_state.failure
 
 
+def disable_running_means(trial: Any) -> None:
+    """Defect: Ray keeps means over the last 5 and 10 results of each of 20 metrics, which takes longer in the driver
+    than all else with a result.
+    Test: test_a_trial_keeps_no_means_of_its_last_results."""
+    trial.run_metadata._n_steps = ()
+
+
+def shrink(trial: Any, *keys: str) -> None:
+    """Drops what Ray stores of an ended trial beside its parameters and its last result: these keys of its
+    configuration, means of its metrics, and its checkpoints.
+
+    Defect: Ray keeps all that of every trial; thousands of trials fill the memory.
+    Test: test_a_trial_that_has_ended_keeps_its_parameters_and_its_last_result.
+    """
+    for key in keys:
+        trial.config.pop(key, None)
+    trial._Trial__unresolved_config, trial.evaluated_params = trial.config, {}
+    metadata = trial.run_metadata
+    metadata.metric_analysis, metadata.metric_n_steps = {}, {}
+    metadata.checkpoint_manager.best_checkpoint_results.clear()
+
+
 def withhold_aws_keys() -> None:
     """Stops Tune from passing the driver's AWS keys to trials, which have those of their machine.
 
