@@ -100,10 +100,7 @@ def test_two_checkpoints_are_kept_and_the_one_that_a_trial_began_with(
     earlier = [*map(str, folders[:3])]
     heard = Heard({"t0000": ["/elsewhere/1", *earlier]})
     recorder = Recorder(session(tmp_path, heard))
-    config = {"trial": "t0000", "checkpoint": earlier[1], "training.lr": 0.1, RUN: "{}"}
-    one = Trial("a trainable", stub=True, config=config)
-    recorder.on_trial_start(0, [one], one)
-    assert one.evaluated_params == {"trial": "t0000", "checkpoint": earlier[1], "training.lr": 0.1}
+    one = trial(0, checkpoint=earlier[1])
     for number in range(3, 7):
         one.update_last_result({"iteration": number, "training_iteration": number, "trial_id": one.trial_id})
         recorder.on_checkpoint(number, [one], one, Checkpoint(str(folders[number])))

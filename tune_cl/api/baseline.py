@@ -13,7 +13,7 @@ from trainables.baselines import load_baseline
 from trainables.baselines.lexical import Baseline, Params
 from trainables.core.prose import say
 from trainables.data import load_data
-from trainables.data.columns import Split, SplitName, required_split
+from trainables.data.columns import RankingData, Split, SplitName, required_split
 from trainables.data.forms.frames import Data, as_source
 from trainables.evaluation.measures import run_of
 from trainables.evaluation.metrics import ACCURACY, METRICS
@@ -66,7 +66,6 @@ def baseline(
     """Rankings without training: bm25, sdm, embedding.
 
         tune-cl baseline ../data/wikiqa bm25 --tune --output bm25.run
-        tune-cl baseline ../data/cacm sdm --tune --set metric=ndcg@10
 
     Ranks the split's candidates, as the ranker does. embedding has nothing to tune; pairs to classify it parts by the
     threshold that is best on dev.
@@ -102,8 +101,7 @@ def baseline(
             params, chosen = _tuned(ranker) if tuned else (ranker.defaults(), None)
             scores = ranker.scorer(candidates)(params)
             values = split_values(candidates, data, scores, METRICS, run.evaluation.relevance_level)
-            by_row = run_of(candidates, data.document_ids, scores)
-            scored = {data.query_ids[int(candidates.query[int(row)])]: row_run for row, row_run in by_row.items()}
+            scored = _by_query(candidates, data, scores)
         if path:
             write_scores(path, candidates, data, scores, name)
         return Ranking(
@@ -116,6 +114,12 @@ def baseline(
             run_file=path,
             run=scored,
         )
+
+
+def _by_query(candidates: Split, data: RankingData, scores: np.ndarray) -> dict[str, dict[str, float]]:
+    """The run as `tune_cl.evaluate` takes it: {query: {document: score}}."""
+    by_row = run_of(candidates, data.document_ids, scores)
+    return {data.query_ids[int(candidates.query[int(row)])]: ranked for row, ranked in by_row.items()}
 
 
 def _tuned(ranker: Baseline) -> tuple[Params, Chosen]:
