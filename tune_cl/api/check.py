@@ -90,11 +90,15 @@ def check(
     experiment = requested_experiment(space, overrides or {}, function, as_source(data), ranker, **keys)
     for doubt in void_curricula(experiment):
         say(f"note: {doubt}")
-    from tune_cl.ray.concurrency import at_a_time  # imports Ray
-
     cost: dict[str, Any] = {} if experiment.objective else _cost(experiment)
     for note in experiment.notes:  # only now that the data is known to fit
         say(f"note: {note}")
+    return _checked(experiment, cost)
+
+
+def _checked(experiment: Experiment, cost: dict[str, Any]) -> SpaceCheck:
+    from tune_cl.ray.concurrency import at_a_time  # imports Ray
+
     parameters, search, phases = experiment.space.parameters, experiment.search, phases_of(experiment)
     run, arms = experiment.base.run, experiment.arms
     return SpaceCheck(
