@@ -14,9 +14,9 @@ from trainables.data.forms.frames import Data, as_source
 from tune_cl.api.search import Search
 from tune_cl.api.session import working
 from tune_cl.api.train import untrained
-from tune_cl.experiment.experiment import base_ranker
+from tune_cl.experiment.experiment import Experiment, base_ranker
 from tune_cl.experiment.load import Overrides, SpaceSource, requested_experiment
-from tune_cl.history.search_folder import DEFAULT_STORAGE, existing_search_folder, new_search_folder
+from tune_cl.history.search_folder import DEFAULT_STORAGE, SearchFolder, existing_search_folder, new_search_folder
 from tune_cl.history.tracking_uri import resolve_tracking_uri
 from tune_cl.process import loading
 from tune_cl.ray.address import require_cluster
@@ -49,11 +49,8 @@ def run(
         tune-cl run penha2020_pacing --data ../data/msdialog --ranker bert --set ranker.model=bert-base-uncased
         tune-cl run my_space.yaml --trials 40 --address auto --storage /shared/runs
 
-    `check` forecasts what a search will do and cost; `resume` goes on with one that was stopped.
-
     space           a shipped space (tune-cl list spaces) or a YAML file; in Python also a mapping of the same tree
-    data            docstrings, ir_datasets:NAME, hf:NAME, or a folder (tune-cl list data); in Python also tables:
-                    DataFrames with a column `split`, or by split, Datasets
+    data            docstrings, ir_datasets:NAME, hf:NAME, or a folder (tune-cl list data); in Python also tables
     ranker          see tune-cl list rankers
     name            of the search; by default the space's name, numbered where it is taken
     trials          how many, of both arms
@@ -75,12 +72,8 @@ def run(
     function = objective_of(objective) if objective else None
     keys = {"trials": trials, "max_iterations": max_iterations, "seed": seed}
     with working(progress, local_ray=address is None) as panel:
-        source = as_source(data)
-        experiment = requested_experiment(space, overrides or {}, function, source, ranker, **keys)
-        search_folder = new_search_folder(str(storage), name, experiment.name)
-        uri = resolve_tracking_uri(search_folder.storage, tracking_uri)
-        option = experiment.objective.option if experiment.objective else ""
-        search_folder = replace(search_folder, tracking_uri=uri, objective=option)
+        experiment = requested_experiment(space, overrides or {}, function, as_source(data), ranker, **keys)
+        search_folder = _new_folder(experiment, str(storage), name, tracking_uri)
         if checkpoints:
             search_folder = replace(search_folder, elsewhere=checkpoints_of(search_folder.name, str(checkpoints)))
         require_cluster(address)
@@ -91,6 +84,13 @@ def run(
         search = Search(search_folder, start_search(experiment, search_folder, address, panel, callbacks), function)
     search.address = address
     return search
+
+
+def _new_folder(experiment: Experiment, storage: str, name: str | None, tracking_uri: str | None) -> SearchFolder:
+    folder = new_search_folder(storage, name, experiment.name)
+    uri = resolve_tracking_uri(folder.storage, tracking_uri)
+    option = experiment.objective.option if experiment.objective else ""
+    return replace(folder, tracking_uri=uri, objective=option)
 
 
 def open_search(
