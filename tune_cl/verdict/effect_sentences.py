@@ -26,8 +26,9 @@ def _sentences(effects: Effects) -> list[str]:
     change = f"{effects.mean:+.4f} {interval_words(effects.ci95)} on average"
     said = [f"{where}, {curriculum} changes {in_words(effects.metric)} by {change}; {_differ(effects, curricula)}."]
     if effects.worth_finding is not None and effects.worth_finding < UNLIKELY:
-        chance = f"a chance of {effects.worth_finding:.2f}"
-        said.append(f"Nothing to find: one truly gains more than a test with 5 seeds would find with {chance}.")
+        chance = f"{100 * effects.worth_finding:.0f} %" if effects.worth_finding >= 0.01 else "below 1 %"
+        gain = "one of them truly gains more than a test with 5 seeds would find"
+        said.append(f"Nothing to find: the chance that {gain} is {chance}.")
     if effects.queries is None:
         covers = "tune-cl effects --seeds 2 covers all pairs, new seeds and test queries"
         said.append(f"The interval is for further {curricula}, on these dev queries and this seed; {covers}.")
