@@ -102,7 +102,8 @@ def table(tokenizer: Tokenizer, folder: Path) -> None:
 
 
 def llama(tokenizer: Tokenizer, folder: Path) -> None:
-    config = transformers.LlamaConfig(**SIZES, num_labels=1)
+    sizes: dict[str, Any] = {**SIZES, "num_labels": 1}
+    config = transformers.LlamaConfig(**sizes)
     saved(transformers.LlamaForSequenceClassification(config), tokenizer, folder)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +117,7 @@ def baseline(
         )
 
 
-def _by_query(candidates: Split, data: RankingData, scores: np.ndarray) -> dict[str, dict[str, float]]:
+def _by_query(candidates: Split, data: RankingData, scores: np.ndarray) -> dict[str, Mapping[str, float]]:
     """The run as `tune_cl.evaluate` takes it: {query: {document: score}}."""
     by_row = run_of(candidates, data.document_ids, scores)
     return {data.query_ids[int(candidates.query[int(row)])]: ranked for row, ranked in by_row.items()}
