@@ -22,6 +22,7 @@ from PIL import Image
 
 IMAGES = Path(__file__).parent / "images"
 LARGEST = 300 * 1024  # bytes of a picture
+TRIALS = "searchFilter=tags.%60tune_cl.kind%60%20%3D%20'trial'&orderByKey=metrics.%60best_dev_map%60&orderByAsc=false"
 PATIENCE = 120  # seconds for the server, and for a page
 FLAGS = (
     "--headless",
@@ -49,7 +50,7 @@ def main() -> None:
         picture(options.browser, (storage / name / "report.html").as_uri(), "report.png", (900, 1030))
         server, address = mlflow(storage)
         try:
-            picture(options.browser, f"{address}/#/experiments/1/runs", "mlflow.png", (1900, 640), 1410)
+            picture(options.browser, f"{address}/#/experiments/1/runs?{TRIALS}", "mlflow.png", (1900, 640), 1410)
         finally:
             server.terminate()
             server.wait()
