@@ -19,6 +19,7 @@ differ, or mean losses by more than a fifth (not of lists, whose losses have oth
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 import time
@@ -267,7 +268,7 @@ class Peer:
         else:
             self.model = SentenceTransformer(model, **where)
             self.trainer, arguments = SentenceTransformerTrainer, SentenceTransformerTrainingArguments
-            if np.isfinite(self.model.max_seq_length):  # else it is a StaticEmbedding, whose tokenizer says the length
+            if self.model.max_seq_length != math.inf:  # else it is a StaticEmbedding, whose tokenizer says the length
                 self.model.max_seq_length = LENGTH
         self.arguments: Any = arguments(
             output_dir=str(folder),
