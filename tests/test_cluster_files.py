@@ -80,9 +80,6 @@ CLAIM, SERVICE, SERVER = documents("kuberay-storage.yaml")
 [JOB] = documents("kuberay-rayjob.yaml")
 CLUSTER = JOB["spec"]["rayClusterSpec"]
 HEAD, (WORKERS,) = CLUSTER["headGroupSpec"], CLUSTER["workerGroupSpecs"]
-PODS = {
-    name: owner["template"]["spec"] for name, owner in (("mlflow", SERVER["spec"]), ("head", HEAD), ("gpu", WORKERS))
-}
 
 
 def test_kubernetes_knows_all_that_it_is_asked_for() -> None:

@@ -19,7 +19,6 @@ from trainables.training.trainer import Training
 
 RANKER = {"name": "conv_knrm", "vector_size": 8, "filters": 4}
 KEYS = {"batches_per_iteration": 2, "batch_size": 8, "lr": 1e-2, "patience": 10}
-TOGETHER = 30.0  # seconds that one thread waits for another at most
 Learned = Callable[[RankingData], Mapping[str, np.ndarray]]
 
 

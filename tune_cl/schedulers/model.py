@@ -182,7 +182,6 @@ class Model(Scheduler):
     """
 
     can_pause: ClassVar[bool] = True
-    knows_graces: ClassVar[bool] = True
 
     paused: dict[str, int] = field(default_factory=dict)  # trial -> its iteration
     completed: bool = False  # whether a trial has come to its end, be it by patience

@@ -74,12 +74,10 @@ class Scheduler:
 
     has_rungs     whether it compares trials at rungs alone
     can_pause     whether trials may wait, so that the best of them go on later (`search.promotion`)
-    knows_graces  whether it then compares trials within their curricula, too, because it knows where these end
     """
 
     has_rungs: ClassVar[bool] = False
     can_pause: ClassVar[bool] = False
-    knows_graces: ClassVar[bool] = False
 
     setup: Setup
     graces: dict[str, int] = field(default_factory=dict)

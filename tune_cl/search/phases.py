@@ -144,11 +144,6 @@ def new_scheduler(experiment: Experiment) -> Scheduler:
     return SCHEDULERS[experiment.search.scheduler](setup_of(experiment))
 
 
-def compares_inside_curricula(experiment: Experiment) -> bool:
-    """Whether its scheduler compares trials inside their curricula regardless of `search.grace`."""
-    return setup_of(experiment).promotion and SCHEDULERS[experiment.search.scheduler].knows_graces
-
-
 def longest_grace(experiment: Experiment) -> int:
     """The longest grace of the curricula that may follow a plain trial, which is protected as long."""
     if not experiment.arms.compares:

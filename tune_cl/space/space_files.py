@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from math import inf
 from pathlib import Path, PurePath
 from typing import Any, ClassVar
 
@@ -60,12 +59,6 @@ Dumper.add_implicit_resolver(f"{TAG}float", FLOAT, DIGITS)
 def dump_yaml(tree: Mapping[str, Any]) -> str:
     """YAML that `parse_yaml` reads back as an equal mapping."""
     return yaml.dump(dict(tree), Dumper=Dumper, sort_keys=False, allow_unicode=True)
-
-
-def on_a_line(value: Any) -> str:
-    """A value as it would be written after a key, on one line."""
-    text = yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, default_flow_style=True, width=inf)
-    return text.removesuffix("...\n").strip()
 
 
 def parse_yaml(text: str, location: str) -> Any:

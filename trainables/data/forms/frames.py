@@ -51,11 +51,6 @@ def _is_columns(data: Mapping[Any, Any]) -> bool:
     return not of_splits and all(isinstance(column, list | tuple) for column in data.values())
 
 
-def columns_in(table: Any) -> dict[str, list[Any]] | None:
-    """The columns of a table of pandas, Arrow, the datasets library or Polars, as lists; None of another value."""
-    return _arrow(table).to_pydict() if _kind(table) in TO_ARROW else None
-
-
 def _kind(table: Any) -> str:
     """Library and class of a value: pandas.DataFrame."""
     return f"{type(table).__module__.partition('.')[0]}.{type(table).__name__}"
