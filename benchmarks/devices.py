@@ -1,4 +1,5 @@
-"""Where a benchmark computes: the option `--device`, waiting for a GPU to finish, and a turn of a training."""
+"""How a benchmark beside another library is started, and where it computes: its options, waiting for a GPU to finish,
+and a turn of a training."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import argparse
 import sys
 
 import torch
+import transformers
 
 from trainables.training.device import best_device
 from trainables.training.trainer import Training
@@ -13,6 +15,25 @@ from trainables.training.trainer import Training
 
 def add_device(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="of us and of the peer")
+
+
+def peer_parser(document: str | None, repeats: int) -> argparse.ArgumentParser:
+    """The options of a benchmark beside another library, which `document` describes."""
+    parser = argparse.ArgumentParser(description=document, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data")
+    parser.add_argument("--repeats", type=int, default=repeats)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--json", action="store_true")
+    return parser
+
+
+def parsed(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """The options; their number of threads holds from here on, and transformers says nothing but errors."""
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    return options
 
 
 def required_device(name: str) -> torch.device:

