@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LEVEL = 0.05  # of tests; intervals are of 1 - LEVEL
+TEST_SEEDS = 5  # of the test that `worth_finding` of effects speaks of
 
 Interval = tuple[float, float]
 Arm = Literal["plain", "curriculum"]
@@ -81,7 +82,7 @@ class Effects(Result):
     sd_true        standard deviation of the true effects of these pairs; its interval is for new seeds and queries
     sd_seeds       standard deviation of one pair's difference between seeds
     most           what the best of 100 more curricula is expected to gain
-    worth_finding  probability that one of the pairs truly gains more than a test with five seeds would find
+    worth_finding  probability that one of the pairs truly gains more than a test with TEST_SEEDS seeds would find
     plain          what curricula are compared with, in words
     sentences      what it says in words, with the notes
     """

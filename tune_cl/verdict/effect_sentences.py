@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from trainables.core.prose import counted
 from trainables.evaluation.metrics import in_words
-from tune_cl.results import Effects
-from tune_cl.verdict.estimates import SEEDS
+from tune_cl.results import TEST_SEEDS, Effects
 from tune_cl.verdict.figures import interval_words
 
 UNLIKELY = 0.1  # that there is anything to find
@@ -28,7 +27,7 @@ def _sentences(effects: Effects) -> list[str]:
     said = [f"{where}, {curriculum} changes {in_words(effects.metric)} by {change}; {_differ(effects, curricula)}."]
     if effects.worth_finding is not None and effects.worth_finding < UNLIKELY:
         chance = f"{100 * effects.worth_finding:.0f} %" if effects.worth_finding >= 0.01 else "below 1 %"
-        gain = f"one of them truly gains more than a test with {SEEDS} seeds would find"
+        gain = f"one of them truly gains more than a test with {TEST_SEEDS} seeds would find"
         said.append(f"Nothing to find: the chance that {gain} is {chance}.")
     if effects.queries is None:
         covers = "tune-cl effects --seeds 2 covers all pairs, new seeds and test queries"

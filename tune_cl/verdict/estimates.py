@@ -18,7 +18,7 @@ from scipy.special import chdtri, chndtr, ndtri, stdtrit
 from trainables.core.randomness import generator
 from trainables.evaluation.crossed import TINY, mean_squares
 from trainables.evaluation.significance import LEVEL, clustered
-from tune_cl.results import BestEffect, Effects, Interval, ValueEffect
+from tune_cl.results import TEST_SEEDS, BestEffect, Effects, Interval, ValueEffect
 
 NO_ERROR = 1e-7  # of the sum of squares: less than this
 TAILS = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
@@ -30,7 +30,7 @@ DISTINCT = 4  # a numeric key with more values is cut into bins
 PER_BIN = 4  # pairs at least, where there are enough for two bins
 GRID, STEPS = 200, 500  # of the distribution of true effects
 MANY = 100  # further curricula, of whose best the gain is estimated
-SEEDS, SURE = 5, 2.8  # of a test; its standard errors that it finds with a power of .8
+SURE = 2.8  # standard errors that a test finds with a power of .8
 
 
 @dataclass(frozen=True)
@@ -101,13 +101,13 @@ def _nothing(sizes: Mapping[str, int], settings: Sequence[Mapping[str, Any]]) ->
 
 def _of_best(trials: Sequence[str], means: np.ndarray, noise: _Noise, seeds: int) -> dict[str, Any]:
     """The curriculum with the largest expected effect; what the best of MANY more is expected to gain; and the
-    probability that any of these pairs gains more than a test with SEEDS seeds would find."""
+    probability that any of these pairs gains more than a test with TEST_SEEDS seeds would find."""
     grid, weights, posterior = true_effects(means, math.sqrt(noise.variance))
     expected = posterior @ grid
     best = int(expected.argmax())
     below = np.cumsum(weights) ** MANY
     of_queries = max(0.0, noise.variance - noise.of_seed / seeds)
-    found = SURE * math.sqrt(noise.of_seed / SEEDS + of_queries)
+    found = SURE * math.sqrt(noise.of_seed / TEST_SEEDS + of_queries)
     above = posterior[:, grid > found].sum(axis=1).clip(0, 1)
     return {
         "best": BestEffect(trial_id=trials[best], gain=float(expected[best])),
