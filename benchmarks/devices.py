@@ -4,11 +4,13 @@ and a turn of a training."""
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 import torch
 import transformers
 
+from trainables.core.machine import CUBLAS
 from trainables.training.device import best_device
 from trainables.training.trainer import Training
 
@@ -42,6 +44,7 @@ def required_device(name: str) -> torch.device:
         return torch.device(name)
     if not torch.cuda.is_available():
         sys.exit(f"error: --device: PyTorch {torch.__version__} sees no GPU; cpu, or a PyTorch and a driver that fit")
+    os.environ.update(CUBLAS)
     return best_device()
 
 

@@ -41,7 +41,7 @@ from trainables.training.prepared import PreparedData, prepare
 from trainables.training.trainer import Training
 
 LENGTH, PAIRS = 256, 128
-COSTS = {"cpu": (8, 128), "cuda": (512, 8192)}  # alternatives to the value in use
+COSTS = {"cpu": (8, 128), "cuda": (2048, 32768)}  # alternatives to the value in use
 PRODUCT = {"cpu": 1024, "cuda": 8192}  # rows and columns
 SHARES = (2, 4)
 

@@ -10,9 +10,11 @@
 - bi-encoder: all-MiniLM-L6-v2 on 32 queries with a positive and a negative each, in-batch negatives, scale 20.
 - Qwen3 (last token), T5 and StaticEmbedding as bi-encoders, Llama with one logit as a cross-encoder: random weights,
   four layers, 256 wide, a WordPiece vocabulary of 8,000 of the training texts.
+- On a GPU also BERT-base, 64 pairs of at most 256 tokens, and a Qwen2 of .5B parameters with LoRA, one logit, 32 pairs;
+  random weights.
 
-Texts have at most 128 tokens; all use AdamW. Both train the same number of steps in turns; only the loop of steps is
-timed. The peer pads a batch to its longest text (it cannot sort by length). Ends in an error if steps or documents
+Other texts have at most 128 tokens; all use AdamW. Both train the same number of steps in turns; only the loop of steps
+is timed. The peer pads a batch to its longest text (it cannot sort by length). Ends in an error if steps or documents
 differ, or mean losses by more than a fifth (not of lists, whose losses have other units). Needs the extra `bench`.
 """
 
@@ -40,6 +42,7 @@ import transformers
 from accelerate.state import AcceleratorState  # pyright: ignore[reportMissingImports]  # of the `bench` extra
 from datasets import Dataset  # pyright: ignore[reportMissingImports]  # of the `bench` extra
 from devices import add_device, finish, parsed, peer_parser, required_device, train_turn
+from peft import LoraConfig
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.cross_encoder import CrossEncoder, CrossEncoderTrainer, CrossEncoderTrainingArguments
 from sentence_transformers.cross_encoder import losses as cross_losses
@@ -54,6 +57,7 @@ from trainables.config.keys import unflatten, validated
 from trainables.data import load_data
 from trainables.data.settings import DataConfig
 from trainables.rankers.wordpiece import train_wordpiece, training_texts
+from trainables.training.device import sum_in_fixed_order
 from trainables.training.prepared import prepare
 from trainables.training.trainer import Training
 
@@ -106,6 +110,22 @@ def llama(tokenizer: Tokenizer, folder: Path) -> None:
     sizes: dict[str, Any] = {**SIZES, "num_labels": 1}
     config = transformers.LlamaConfig(**sizes)
     saved(transformers.LlamaForSequenceClassification(config), tokenizer, folder)
+
+
+def bert_base(tokenizer: Tokenizer, folder: Path) -> None:
+    saved(transformers.BertModel(transformers.BertConfig(vocab_size=WORDS)), tokenizer, folder)
+
+
+def qwen2(tokenizer: Tokenizer, folder: Path) -> None:
+    """The sizes of Qwen2.5-0.5B, but for its vocabulary."""
+    sizes: dict[str, Any] = {
+        "hidden_size": 896,
+        "num_hidden_layers": 24,
+        "intermediate_size": 4864,
+        "vocab_size": WORDS,
+    }
+    sizes |= {"num_attention_heads": 14, "num_key_value_heads": 2, "num_labels": 1, "pad_token_id": 0}
+    saved(transformers.Qwen2ForSequenceClassification(transformers.Qwen2Config(**sizes)), tokenizer, folder)
 
 
 # -- samples: what the next turn of a training draws, as the peer reads it ------------------------------------------
@@ -166,6 +186,7 @@ class Work:
     documents  of a sample
     loss       the peer's, of its model; None: its default
     model      makes the model in a folder; None: the pretrained one
+    length     tokens of a text at most
     """
 
     keys: Mapping[str, Any]
@@ -174,6 +195,7 @@ class Work:
     documents: int
     loss: Callable[[Any], Any] | None = None
     model: Callable[[Tokenizer, Path], None] | None = None
+    length: int = LENGTH
 
 
 CROSS = {"ranker.name": "bert", "ranker.head": "classification", "training.loss": "pointwise"}
@@ -181,6 +203,7 @@ CROSS |= {"training.batch_size": 32}
 LIST = CROSS | {"training.negatives": NEGATIVES, "training.batch_size": 4}
 BI = {"ranker.name": "bi_encoder", "training.loss": "softmax", "training.in_batch_negatives": True}
 BI |= {"training.batch_size": 32}
+LORA = {"ranker.lora.rank": 8, "ranker.lora.targets": ["q_proj", "v_proj"]}
 LOSSES = {
     "listnet": cross_losses.ListNetLoss,
     "ranknet": cross_losses.RankNetLoss,
@@ -200,6 +223,10 @@ WORKS = {
     "StaticEmbedding": bi_encoder(table),
     "Llama reranker, one logit": Work(CROSS | {"ranker.head": "pretrained"}, "32 pairs", pairs, 1, model=llama),
 }
+ON_A_GPU = {
+    "BERT-base": Work(CROSS | {"training.batch_size": 64}, "64 pairs", pairs, 1, model=bert_base, length=256),
+    "Qwen2 of .5B, LoRA": Work(CROSS | {"ranker.head": "pretrained", **LORA}, "32 pairs", pairs, 1, model=qwen2),
+}
 
 
 @dataclass(frozen=True)
@@ -218,7 +245,7 @@ def our_training(work: Work, model: str, precision: str, options: argparse.Names
         "data.source": options.data,
         "ranker.model": model,
         "training.lr": RATE,
-        "training.max_length": LENGTH,
+        "training.max_length": work.length,
         "training.batches_per_iteration": options.steps,
         "training.precision": precision,
         "training.max_iterations": 1000,
@@ -234,11 +261,13 @@ def our_training(work: Work, model: str, precision: str, options: argparse.Names
 
 def ours(training: Training, _: Dataset) -> Turn:
     """One iteration's steps, without its dev evaluation. The training draws its samples itself: those of the peer."""
+    sum_in_fixed_order(training.device)
     started = time.perf_counter()
     metrics = train_turn(training)
-    seconds = time.perf_counter() - started
-    documents = round(metrics["samples_per_second"] * seconds)
-    return Turn(seconds, training.run.training.batches_per_iteration, documents, metrics["train_loss"])
+    seconds, settings = time.perf_counter() - started, training.run.training
+    steps = settings.batches_per_iteration
+    documents = steps * settings.batch_size * training.batcher.instances.documents_a_sample
+    return Turn(seconds, steps, documents, metrics["train_loss"])
 
 
 class Watch(transformers.TrainerCallback):
@@ -263,13 +292,18 @@ class Peer:
         self.work, self.device = work, required_device(options.device)
         where = {"device": str(self.device), "local_files_only": True}
         if work.keys["ranker.name"] == "bert":
-            self.model: Any = CrossEncoder(model, num_labels=1, max_length=LENGTH, **where)
+            self.model: Any = CrossEncoder(model, num_labels=1, max_length=work.length, **where)
             self.trainer, arguments = CrossEncoderTrainer, CrossEncoderTrainingArguments
         else:
             self.model = SentenceTransformer(model, **where)
             self.trainer, arguments = SentenceTransformerTrainer, SentenceTransformerTrainingArguments
             if self.model.max_seq_length != math.inf:  # else it is a StaticEmbedding, whose tokenizer says the length
-                self.model.max_seq_length = LENGTH
+                self.model.max_seq_length = work.length
+        if "ranker.lora.rank" in work.keys:
+            rank = work.keys["ranker.lora.rank"]
+            targets = work.keys["ranker.lora.targets"]
+            self.model.add_adapter(LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=targets))
+            self.model[0].model.score.requires_grad_(True)
         self.arguments: Any = arguments(
             output_dir=str(folder),
             per_device_train_batch_size=work.keys["training.batch_size"],
@@ -285,6 +319,7 @@ class Peer:
         )
 
     def __call__(self, samples: Dataset) -> Turn:
+        torch.use_deterministic_algorithms(False)  # their default, and faster
         AcceleratorState._reset_state()  # it refuses another precision in the same process
         watch = Watch(self.device)
         loss = {"loss": self.work.loss(self.model)} if self.work.loss else {}
@@ -298,11 +333,11 @@ class Peer:
 
 def compared(name: str, model: str, options: argparse.Namespace, folder: Path) -> list[str]:
     """Prints the times of a work; returns in what respect it was not the same."""
-    work = WORKS[name]
+    work = (WORKS | ON_A_GPU)[name]
     training = our_training(work, model, "fp32", options)
     sides: dict[str, Callable[[Dataset], Turn]] = {OURS: partial(ours, training)}
     sides[THEIRS] = Peer(work, model, folder, options)
-    if name == "BERT":
+    if name == "BERT" or options.device == "cuda":
         auto = our_training(work, model, "auto", options)
         print(f"auto precision: {auto.precision.reason}", file=sys.stderr)
         if auto.precision.dtype is not None:  # else the device has no bf16, and emulates it slowly
@@ -339,16 +374,16 @@ def differences(turns: Mapping[str, list[Turn]], same_losses: bool) -> list[str]
 
 def main() -> int:
     parser = peer_parser(__doc__, repeats=3)
-    parser.add_argument("--only", nargs="+", choices=WORKS, default=[*WORKS], metavar="WORK")
+    parser.add_argument("--only", nargs="+", choices=WORKS | ON_A_GPU, metavar="WORK")
     parser.add_argument("--steps", type=int, default=8, help="a turn; a multiple of 8, as batches are sorted in eights")
     add_device(parser)
     options = parsed(parser)
     tokenizer = train_wordpiece(training_texts(load_data(DataConfig(source=options.data))), WORDS)
     wrong = 0
-    for name in options.only:
+    for name in options.only or (WORKS | ON_A_GPU if options.device == "cuda" else WORKS):
         torch.manual_seed(0)
         with TemporaryDirectory() as folder:
-            make, model = WORKS[name].model, MODEL
+            make, model = (WORKS | ON_A_GPU)[name].model, MODEL
             if make:
                 make(tokenizer, Path(folder, "model"))
                 model = str(Path(folder, "model"))

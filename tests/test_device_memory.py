@@ -65,11 +65,14 @@ def test_a_gpu_that_pytorch_does_not_see_is_an_error(gpu: Gpu) -> None:
         RankerTrainable(config_of(TrainingConfig(), THREADS, 1))
 
 
-def test_a_share_of_a_gpu_is_a_share_of_its_memory(gpu: Gpu) -> None:
+def test_a_share_of_a_gpu_is_a_share_of_its_memory(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """The share includes what CUDA itself takes beside the tensors."""
+    for change in (monkeypatch.setenv, lambda name, _: monkeypatch.delenv(name)):
+        change("CUBLAS_WORKSPACE_CONFIG", "")
     for share in (1, 4, 0.25, 0.015, 0):
         limit_process(THREADS, share)
     assert gpu.asked == [pytest.approx(0.25 - 600 / 1024 / 60), 0.01]
+    assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8", "so that its sums repeat"
 
 
 def test_a_trial_that_reserves_no_gpu_trains_on_the_cpu(

@@ -32,13 +32,14 @@ def test_no_variable_is_written_while_a_thread_of_ours_runs(tmp_path: Path) -> N
 
 
 def test_variables_are_set_once_but_none_that_the_user_has_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("TUNE_GLOBAL_CHECKPOINT_S", TOKEN, "RAY_AUTH_MODE"):
+    for name in ("TUNE_GLOBAL_CHECKPOINT_S", "CUBLAS_WORKSPACE_CONFIG", TOKEN, "RAY_AUTH_MODE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "60")
     before = dict(os.environ)
     with own_environment():
         inside = dict(os.environ)
         assert inside["TUNE_GLOBAL_CHECKPOINT_S"] == "inf" and inside["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "60"
+        assert inside["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8", "read as a process begins to use a GPU"
         assert TOKEN not in inside, "a cluster has a token of its own"
         with own_environment():
             assert dict(os.environ) == inside

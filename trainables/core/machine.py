@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 
+CUBLAS = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}  # with which its sums repeat; read as a process begins to use CUDA
 PROC, GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 
 

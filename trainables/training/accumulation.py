@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from trainables.core.errors import WorkFailed
+from trainables.training.device import NO_FIXED_ORDER
 from trainables.training.memory import Lack, attempt
 
 
@@ -51,12 +52,21 @@ class Accumulation:
         return self._repeated(size, work)
 
     def _repeated(self, size: int, work: Callable[[], Tensor]) -> Tensor:
-        """The work's result; it is repeated with smaller parts as long as memory runs out."""
+        """The work's result; it is repeated with smaller parts as long as memory runs out, and in any order if an
+        operation has no fixed one."""
         state = self._random_state()
-        while isinstance(loss := attempt(work, self.device), Lack):
-            self._halve(size, loss)
+        while True:
+            try:
+                loss = attempt(work, self.device)
+            except RuntimeError as error:
+                if NO_FIXED_ORDER not in str(error):
+                    raise
+                self._sum_in_any_order(str(error))
+            else:
+                if not isinstance(loss, Lack):
+                    return loss
+                self._halve(size, loss)
             self._set_random_state(state)
-        return loss
 
     def _sum_through_vectors(
         self, module: nn.Module, encoders: Sequence[Callable[[], Tensor]], loss_of: Callable[[Tensor], Tensor]
@@ -104,6 +114,14 @@ class Accumulation:
                 f"{self.device} is out of memory with {samples} samples at a time: going on with {self.samples} "
                 f"(training.micro_batch), or fewer; batches, loss and gradient stay the same"
             )
+
+    def _sum_in_any_order(self, message: str) -> None:
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        operation = message.partition(NO_FIXED_ORDER)[0]
+        self.notes.append(
+            f"{operation}, which this ranker or its loss uses, has no deterministic implementation on {self.device}: "
+            "another run with the same seed gives nearly, not exactly, these numbers"
+        )
 
     def _random_state(self) -> list[Tensor]:
         """The state that dropout draws from: that of the CPU's generator, and of the GPU's if the device is one."""

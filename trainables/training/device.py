@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import torch
 
 from trainables.core.errors import WorkFailed
+from trainables.core.machine import CUBLAS
 from trainables.rankers.ranker import RankerModule
 
 T = TypeVar("T")
@@ -23,6 +24,7 @@ Compute = Callable[..., Any]
 
 CONTEXT = 600 * 2**20  # bytes of GPU memory, roughly, that a process takes besides its tensors
 SMALLEST = 0.01  # share of a GPU's memory that any process may take
+NO_FIXED_ORDER = " does not have a deterministic implementation"  # PyTorch's error, behind the operation's name
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
 
 _reserved: float | None = None  # GPUs that this process's trial reserved; None: there are no reservations
@@ -39,6 +41,14 @@ def best_device() -> torch.device:
         torch.backends.cuda.enable_cudnn_sdp(False)
         torch.backends.cudnn.allow_tf32 = False  # so that fp32 means fp32 in convolutions and LSTMs
     return accelerator
+
+
+def sum_in_fixed_order(device: torch.device) -> None:
+    """From now on this process's GPU repeats its numbers bit by bit: operations that would add in the order in which
+    their threads end take another algorithm, or raise an error if there is none (`NO_FIXED_ORDER`)."""
+    if device.type == "cuda":
+        torch.use_deterministic_algorithms(True)
+        torch.utils.deterministic.fill_uninitialized_memory = False  # it would fill each new tensor, to find bugs
 
 
 @cache
@@ -62,6 +72,8 @@ def limit_process(threads: int, gpu: float, on_cpu: bool = False) -> None:
         # Ray leaves GPUs visible, and PyTorch's optimizers create a CUDA context on a GPU that they see.
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     _reserved = gpu = 0 if on_cpu else gpu
+    if gpu and not CUBLAS.keys() <= os.environ.keys():  # a trial's first; a Ray that is not ours lacks it
+        os.environ.update(CUBLAS)
     torch.set_num_threads(threads)
     if gpu and not torch.cuda.is_available():
         raise WorkFailed(

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from trainables.core.machine import CUBLAS
 from tune_cl.process import environment
 
 RAY = {
@@ -44,7 +45,7 @@ def own_environment(local_ray: bool = False) -> Iterator[None]:
     `local_ray`: whether the work may start a Ray here. Others can reach it over the network, so that it asks for a
     token, whatever mode the user has set: the user's, or one that only the environment of its processes holds.
     """
-    values = RAY | MLFLOW | WAITING | SKLEARN
+    values = RAY | MLFLOW | WAITING | SKLEARN | CUBLAS
     if local_ray and TOKEN_PATH not in os.environ:
         values[TOKEN] = secrets.token_hex(32)
     values = {name: value for name, value in values.items() if name not in os.environ}

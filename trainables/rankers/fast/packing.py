@@ -22,9 +22,9 @@ CLS_ALONE = frozenset({"bert", "camembert", "electra", "roberta", "xlm-roberta"}
 # They take positions as an input, and their attention is a function that is chosen by name.
 PACKED = CLS_ALONE | {"albert", "distilbert", "modernbert"}
 ATTENTION = "packed"
-# Tokens that take as long as one more group. Measured on CPUs; estimated for GPUs: 33 operations per layer, some 200
-# us to launch, in which a layer of BERT-base trains 1,400 tokens; no gain where the launches are all the time.
-GROUP_COST = {"cpu": 32, "cuda": 2048}
+# Tokens that take as long as one more group. A GPU waits for the launches of the group's 33 operations a layer: on an
+# H200, BERT-base trains 128 pairs of WikiQA in 52 ms with 2,048, in 41 with 8,192 or with one group of all.
+GROUP_COST = {"cpu": 32, "cuda": 8192}
 
 
 class Group(NamedTuple):
