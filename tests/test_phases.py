@@ -100,6 +100,27 @@ def test_a_search_has_three_phases(tmp_path: Path) -> None:
             assert (twin.seed, twin.repeats) == (trial.seed, first.twin)
 
 
+@pytest.mark.parametrize("scheduler", ["none", "asha", "model"])
+def test_the_trials_of_a_phase_run_side_by_side_and_wait_for_all_of_the_one_before(
+    tmp_path: Path, scheduler: str
+) -> None:
+    experiment = toy(tmp_path, *LONG, f"search.scheduler={scheduler}")
+    ToyTrainer(tmp_path / "a", experiment, concurrent=4).work()
+    second, third = further_seeds(experiment)
+    running: dict[str, str] = {}
+    most: dict[str, int] = {}  # trials at a time, by phase
+    with Journal(tmp_path / "a") as journal:
+        for event in journal.events():
+            if event["event"] == "trial":
+                first = "plain" if event["number"] < 8 else "curricula"
+                running[event["trial"]] = phase = {second: "second", third: "third"}.get(event["seed"], first)
+                assert set(running.values()) == {phase}
+                most[phase] = max(most.get(phase, 0), len(running))
+            elif event["event"] in ("end", "pause"):
+                running.pop(event["trial"], None)  # a paused one ends without going on
+    assert most == {"plain": 4, "curricula": 4, "second": 4, "third": 2}
+
+
 def test_the_mean_over_seeds_chooses(tmp_path: Path) -> None:
     state = searched(tmp_path, toy(tmp_path, *LONG))
     values = state.dev_by_seed()

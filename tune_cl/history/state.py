@@ -69,9 +69,12 @@ class TrialState:
 
     def best(self, metric: str) -> Dev | None:
         """The highest value, at the earliest iteration that reached it; NaN does not count."""
-        by_iteration = {iteration: value for iteration, value in self.dev(metric).items() if not math.isnan(value)}
-        at = max(by_iteration, key=by_iteration.__getitem__, default=None)
-        return None if at is None else Dev(at, by_iteration[at])
+        key, best = dev_key(metric), None
+        for iteration, metrics in self.results.items():  # of all trials at each end of one: no copies
+            value = metrics.get(key, math.nan)
+            if not math.isnan(value) and (best is None or (-value, iteration) < (-best.dev, best.iteration)):
+                best = Dev(iteration, value)
+        return best
 
     @property
     def words(self) -> str:

@@ -180,13 +180,13 @@ class NewTrial:
 
 def next_new(experiment: Experiment, state: SearchState, samplers: Samplers, phases: Phases) -> NewTrial | None:
     """The trial that begins next. None where none is left, or the next phase waits for trials that have not ended:
-    curricula wait where there are several settings to choose from."""
+    curricula wait for plain training at several settings, further seeds for all trials with lower ones."""
     new = plain_trial(experiment, state, samplers, phases)
-    if new is not None or (state.open_trials() and phases.plain > 1):
+    if new is not None or (phases.plain > 1 and any(trial.outcome is None for trial in tuned(state))):
         return new
     new = curriculum_trial(experiment, state, samplers, phases)
     for seed, number in zip(further_seeds(experiment), (phases.second, phases.third), strict=True):
-        if new is not None or state.open_trials():
+        if new is not None or any(trial.seed < seed for trial in state.open_trials()):
             return new
         new = repeated(experiment, state, seed, number)
     return new
@@ -291,15 +291,14 @@ def to_repeat(state: SearchState, seed: int, number: int) -> list[TrialState]:
     whole = [name for name in values if state.trials[name].outcome in RAN_TO_THE_END]
     most = max((len(values[name]) for name in whole), default=0)
     ranked = sorted((name for name in whole if len(values[name]) == most), key=lambda name: -sum(values[name]))
-    chosen: list[TrialState] = []
+    chosen: dict[str, TrialState] = {}
     for name in ranked:
         trial = state.trials[name]
         twins = [state.trials[trial.twin]] if trial.arm == CURRICULUM and trial.twin else []
-        sound = [twin for twin in twins if twin.outcome != "failed"]
-        pair = [one for one in (*sound, trial) if one not in chosen]
-        if len(chosen) + len(pair) <= number:
-            chosen += pair
-    return chosen
+        with_pair = chosen | {one.trial: one for one in (*twins, trial) if one is trial or one.outcome != "failed"}
+        if len(with_pair) <= number:
+            chosen = with_pair
+    return list(chosen.values())
 
 
 def may_be_chosen(state: SearchState, phases: Phases) -> list[str]:
