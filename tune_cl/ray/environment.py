@@ -43,8 +43,10 @@ def own_environment(local_ray: bool = False) -> Iterator[None]:
     """Sets our variables, but none that the user has set, and removes them at the end. Within another one, nothing.
 
     `local_ray`: whether the work may start a Ray here. Others can reach it over the network, so that it asks for a
-    token, whatever mode the user has set: the user's, or one that only the environment of its processes holds.
+    token, whatever mode the user has set: the user's, or one that only the environment of its processes holds. A Ray
+    that the user has started in this process keeps the token that it has: another one would end the process.
     """
+    local_ray = local_ray and not ("ray" in sys.modules and sys.modules["ray"].is_initialized())
     values = RAY | MLFLOW | WAITING | SKLEARN | CUBLAS
     if local_ray and TOKEN_PATH not in os.environ:
         values[TOKEN] = secrets.token_hex(32)
