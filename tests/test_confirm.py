@@ -255,6 +255,7 @@ def test_more_seeds_train_only_those_that_are_missing_and_are_a_further_look(
 ) -> None:
     again = confirm(confirmed_folder, seeds=2, trials=BOTH)
     assert trainer.trained == [] and essence(again) == essence(confirmed.verdict), "the same look"
+    assert len(state_of(confirmed_folder).verdicts) == 1, "MLflow would have its points twice"
     more = confirm(confirmed_folder, seeds=3, trials=BOTH)
     assert trainer.trained == [f"{label}, seed 4" for label in (DEFAULT, *LABELS, PLAIN)]
     assert (more.look.number, more.look.level) == (2, 0.0063) and "test 2" in str(more)

@@ -322,10 +322,10 @@ def look_of(state: SearchState, split: str, curricula: Sequence[str], seeds: int
 
 
 def event_of(verdict: Verdict) -> Event:
-    """The verdict as the journal has it, for further looks and for MLflow."""
+    """The verdict as the journal has it, in types of JSON, for further looks and for MLflow."""
     first, curriculum = verdict.opponents[0], verdict.curriculum
     configurations = [
-        {"roles": roles, **one.model_dump(include={"label", "trial_id", "params", "values"})}
+        {"roles": roles, **one.model_dump(mode="json", include={"label", "trial_id", "params", "values"})}
         for roles, one in [("curriculum", curriculum), *((", ".join(one.roles), one) for one in verdict.opponents)]
     ]
     return {
