@@ -113,13 +113,14 @@ search = tune_cl.open_search("toy", storage="runs")
 print(json.dumps([search.finished, left, ray.is_initialized()]))
 search = search.resume(progress=False)
 ray.init("local", num_cpus=1, include_dashboard=False, log_to_driver=False)
-verdict = search.confirm(seeds=1, top=1, progress=False)
+for seeds in (1, 2):
+    verdict = search.confirm(seeds=seeds, top=1, progress=False)
 print(json.dumps([search.finished, len(search.trials), len(verdict.per_query), [*verdict.seeds], ray.is_initialized()]))
 """
 
 
 def test_an_interrupted_search_goes_on_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    """A confirmation then runs on the Ray of the user's own."""
+    """Two confirmations then run on the Ray of the user's own, which keeps its token: another one ended the process."""
     write_trec_folder(tiny_data(queries={"train": 30, "dev": 12, "test": 12}, candidates=5, turns=1), tmp_path / "data")
     few = SPACE.replace("trials: 5", "trials: 2").replace("max_iterations: 8", "max_iterations: 3")
     (tmp_path / "toy.yaml").write_text(few)
@@ -132,4 +133,4 @@ def test_an_interrupted_search_goes_on_and_leaves_nothing_behind(tmp_path: Path)
     stopped, left, went_on = done.stdout.splitlines()
     how = f"tune_cl.open_search('toy', storage={storage}).resume()"
     assert stopped == f"stopped; what is done is saved. Go on with: {how}"
-    assert (left, went_on) == ("[false, [], false]", "[true, 2, 36, [1], true]")
+    assert (left, went_on) == ("[false, [], false]", "[true, 2, 72, [1, 2], true]")

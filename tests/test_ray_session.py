@@ -7,8 +7,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -22,7 +20,7 @@ import pytest
 import ray
 
 from tests.support.builders import tiny_data
-from tests.support.commands import ROOT, SPACE
+from tests.support.commands import SPACE
 from tests.support.tracking_cases import fresh_database
 from tests.support.trec_folder import write_trec_folder
 from tune_cl.cli import main
@@ -158,29 +156,6 @@ def test_a_local_ray_has_a_token_whatever_the_environment_says(monkeypatch: pyte
     monkeypatch.setenv("RAY_AUTH_TOKEN", "a" * 64)
     with own_environment(local_ray=True):
         assert os.environ["RAY_AUTH_TOKEN"] == "a" * 64
-
-
-OWN_RAY = """
-import ray, tune_cl
-ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR", log_to_driver=False)
-space = {"parameters": {"x": {"uniform": [0.0, 1.0]}}, "training": {"max_iterations": 1}, "search": {"trials": 2}}
-def train(config, trial):
-    trial.report(config["parameters"]["x"])
-for name in "ab":
-    assert len(tune_cl.run(space, name=name, storage="runs", objective=train, progress=False).trials) == 2
-print(ray.cluster_resources()["CPU"])
-"""
-
-
-@pytest.mark.slow
-def test_two_searches_use_the_ray_that_the_user_has_started(tmp_path: Path) -> None:
-    """Ray asks for its own token; in a process of its own, which another one would end."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", OWN_RAY], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.split()[-1] == "2.0"
 
 
 NAMES = (
