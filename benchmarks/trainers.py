@@ -57,7 +57,6 @@ from trainables.config.keys import unflatten, validated
 from trainables.data import load_data
 from trainables.data.settings import DataConfig
 from trainables.rankers.wordpiece import train_wordpiece, training_texts
-from trainables.training.device import sum_in_fixed_order
 from trainables.training.prepared import prepare
 from trainables.training.trainer import Training
 
@@ -261,7 +260,6 @@ def our_training(work: Work, model: str, precision: str, options: argparse.Names
 
 def ours(training: Training, _: Dataset) -> Turn:
     """One iteration's steps, without its dev evaluation. The training draws its samples itself: those of the peer."""
-    sum_in_fixed_order(training.device)
     started = time.perf_counter()
     metrics = train_turn(training)
     seconds, settings = time.perf_counter() - started, training.run.training
@@ -319,7 +317,6 @@ class Peer:
         )
 
     def __call__(self, samples: Dataset) -> Turn:
-        torch.use_deterministic_algorithms(False)  # their default, and faster
         AcceleratorState._reset_state()  # it refuses another precision in the same process
         watch = Watch(self.device)
         loss = {"loss": self.work.loss(self.model)} if self.work.loss else {}

@@ -16,7 +16,7 @@ from trainables.config.keys import TrainingConfig
 from trainables.core.errors import WorkFailed
 from trainables.rankers.bert import Bert
 from trainables.rankers.ranker import RankerModule
-from trainables.training.device import NO_FIXED_ORDER
+from trainables.training.device import NO_FIXED_ORDER, repeatable
 from trainables.training.memory import Lack, attempt, enough_memory
 from trainables.training.prepared import PreparedData, prepare
 from trainables.training.trainer import Training
@@ -53,6 +53,17 @@ def gradients(training: Training) -> tuple[float, dict[str, Tensor]]:
     loss, _, pairs = training._step(0, batch)
     assert pairs == BATCH * (2 if training.batcher.instances.pairwise else 1)
     return float(loss), {name: p.grad.clone() for name, p in training.module.named_parameters() if p.grad is not None}
+
+
+def test_only_trainings_ask_for_deterministic_algorithms() -> None:
+    """A user's notebook goes on as before."""
+    with pytest.raises(KeyError), repeatable(torch.device("cuda")):
+        assert torch.are_deterministic_algorithms_enabled()
+        raise KeyError
+    with repeatable(torch.device("cuda"), strictly=False):
+        assert torch.is_deterministic_algorithms_warn_only_enabled()
+    assert not torch.are_deterministic_algorithms_enabled()
+    assert torch.utils.deterministic.fill_uninitialized_memory
 
 
 def test_an_operation_without_a_fixed_order_is_named_and_the_batch_is_repeated(

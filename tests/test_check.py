@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -36,6 +37,7 @@ class Check:
         self.devices: list[str] = []
 
     def measure(self, run: TrainingConfig, prepared: object, threads: int, device: str) -> float:
+        assert "CUBLAS_WORKSPACE_CONFIG" in os.environ, "without it no training repeats on a GPU"
         self.devices.append(device)
         return SECONDS[run.ranker.name]
 

@@ -17,12 +17,13 @@ class Accumulation:
 
     When the device runs out of memory, `samples` is halved for good and the batch is repeated. Parts draw other dropout
     masks than the whole batch would; all else is the same up to rounding. `notes` tells the user once that memory ran
-    out; whoever reports on a training takes them, since a process on a cluster has no terminal.
+    out; whoever reports on a training takes them, since a process on a cluster has no terminal. `repeatable`: whether
+    every operation so far has a deterministic implementation.
     """
 
     def __init__(self, samples: int | None, device: torch.device):
         self.samples, self.device = samples, device
-        self.noted = False
+        self.noted, self.repeatable = False, True
         self.notes: list[str] = []
 
     def backward(self, module: nn.Module, size: int, loss_of: Callable[[slice], Tensor]) -> Tensor:
@@ -116,7 +117,8 @@ class Accumulation:
             )
 
     def _sum_in_any_order(self, message: str) -> None:
-        torch.use_deterministic_algorithms(True, warn_only=True)
+        self.repeatable = False
+        torch.use_deterministic_algorithms(True, warn_only=True)  # for the rest of the iteration
         operation = message.partition(NO_FIXED_ORDER)[0]
         self.notes.append(
             f"{operation}, which this ranker or its loss uses, has no deterministic implementation on {self.device}: "

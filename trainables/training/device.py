@@ -7,7 +7,8 @@ import gc
 import os
 import platform
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
@@ -43,12 +44,22 @@ def best_device() -> torch.device:
     return accelerator
 
 
-def sum_in_fixed_order(device: torch.device) -> None:
-    """From now on this process's GPU repeats its numbers bit by bit: operations that would add in the order in which
-    their threads end take another algorithm, or raise an error if there is none (`NO_FIXED_ORDER`)."""
-    if device.type == "cuda":
-        torch.use_deterministic_algorithms(True)
-        torch.utils.deterministic.fill_uninitialized_memory = False  # it would fill each new tensor, to find bugs
+@contextmanager
+def repeatable(device: torch.device, strictly: bool = True) -> Iterator[None]:
+    """In the block, a GPU repeats its numbers bit by bit: operations that would add in the order in which their threads
+    end take another algorithm. One that has none raises an error (`NO_FIXED_ORDER`), unless not `strictly`."""
+    if device.type != "cuda":
+        yield
+        return
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    fill = torch.utils.deterministic.fill_uninitialized_memory
+    torch.use_deterministic_algorithms(True, warn_only=not strictly)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # it would fill each new tensor, to find bugs
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+        torch.utils.deterministic.fill_uninitialized_memory = fill
 
 
 @cache

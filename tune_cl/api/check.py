@@ -13,6 +13,7 @@ from trainables.data.forms.frames import Data, as_source
 from tune_cl.experiment.experiment import Experiment, base_ranker
 from tune_cl.experiment.load import Overrides, SpaceSource, requested_experiment
 from tune_cl.experiment.readers import distinct_rankers, teachers_of
+from tune_cl.ray.environment import own_environment
 from tune_cl.results import Result
 from tune_cl.search.phases import Phases, phases_of
 from tune_cl.verdict.void import void_curricula
@@ -90,7 +91,8 @@ def check(
     experiment = requested_experiment(space, overrides or {}, function, as_source(data), ranker, **keys)
     for doubt in void_curricula(experiment):
         say(f"note: {doubt}")
-    cost: dict[str, Any] = {} if experiment.objective else _cost(experiment)
+    with own_environment():  # its steps are trained here
+        cost: dict[str, Any] = {} if experiment.objective else _cost(experiment)
     for note in experiment.notes:  # only now that the data is known to fit
         say(f"note: {note}")
     return _checked(experiment, cost)
