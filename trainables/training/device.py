@@ -52,14 +52,14 @@ def repeatable(device: torch.device, strictly: bool = True) -> Iterator[None]:
         yield
         return
     before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-    fill = torch.utils.deterministic.fill_uninitialized_memory
+    memory: Any = torch.utils.deterministic
+    filled, memory.fill_uninitialized_memory = memory.fill_uninitialized_memory, False  # with NaN, which takes time
     torch.use_deterministic_algorithms(True, warn_only=not strictly)
-    torch.utils.deterministic.fill_uninitialized_memory = False  # it would fill each new tensor, to find bugs
     try:
         yield
     finally:
         torch.use_deterministic_algorithms(before[0], warn_only=before[1])
-        torch.utils.deterministic.fill_uninitialized_memory = fill
+        memory.fill_uninitialized_memory = filled
 
 
 @cache
