@@ -139,7 +139,7 @@ def test_curricula_take_turns_at_the_best_three_settings_of_a_long_search(tmp_pa
     assert twins[:7] == [ranked[place % 3].trial for place in range(7)] and set(twins) == {t.trial for t in ranked[:3]}
 
 
-@pytest.mark.parametrize("searcher", ["random", "tpe", "gp"])
+@pytest.mark.parametrize("searcher", ["random", "tpe"])
 def test_a_setting_without_curricula_left_makes_room_for_the_next(tmp_path: Path, searcher: str) -> None:
     options = [*FINITE, f"search.searcher={searcher}", "search.trials=23", "search.scheduler=none"]
     state = searched(tmp_path, toy(tmp_path, *options, "curriculum.pacing={choice: [linear, geometric]}"))
