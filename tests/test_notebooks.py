@@ -91,7 +91,7 @@ def test_the_example_on_negatives_speaks_of_no_curriculum(
 
 def test_the_example_on_cross_encoder_trainer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    sizes = {"STEPS, BATCH = 20_000, 100, 150, 16": "STEPS, BATCH = 800, 20, 12, 8"}
+    sizes = {"STEPS, BATCH = 20_000, 100, 150, 16": "STEPS, BATCH = 400, 10, 6, 8"}
     _, names = executed(smaller("curriculum_in_cross_encoder_trainer", sizes))
     assert set(names["values"]) == {"plain", "curriculum"} and all(0 < one < 1 for one in names["values"].values())
 
