@@ -11,7 +11,7 @@ import torch
 import transformers
 
 from trainables.core.machine import CUBLAS
-from trainables.training.device import best_device, repeatable
+from trainables.training.device import best_device
 from trainables.training.trainer import Training
 
 
@@ -60,7 +60,6 @@ def named(device: torch.device) -> str:
 
 def train_turn(training: Training) -> dict[str, float]:
     """One iteration's steps, without its dev evaluation; reading the loss waits for the device. Returns metrics."""
-    with repeatable(training.device):
-        metrics = training._train()
+    metrics = training._train()
     training.history.append(metrics)  # the next turn draws the next steps' batches
     return metrics

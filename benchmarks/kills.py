@@ -1,6 +1,6 @@
 """Kills at random moments: whether a search, its confirmation and its effects end as if nothing had happened.
 
-    python -m benchmarks.kills [--kills 20] [--seed 0] [--folder FOLDER] [--set search.resources.gpu=0.5]
+    python -m benchmarks.kills [--kills 20] [--seed 0] [--folder FOLDER]
 
 A small search of the space below (large enough to have further seeds), `confirm` and `effects` run unbroken; then
 again, as often as it takes, while one process after another is killed with SIGKILL: the driver with all of its job, a
@@ -41,7 +41,6 @@ training: {lr: {loguniform: [0.0005, 0.005]}, batch_size: 8, batches_per_iterati
 search: {trials: 9, scheduler: asha, reduction_factor: 2}
 """
 CONCURRENT = "search.max_concurrent=1"  # with several at a time, which trials meet at a rung depends on their speed
-SET: list[str] = []  # other keys of the search
 TIMED = ("seconds", "samples_per_second")  # parts of the names of metrics
 OF_THIS_RUN = ("search_id", "key", "cost.", "machine")  # tags
 LONGEST = 600.0  # seconds in which a command ends whose raylet was killed
@@ -55,9 +54,8 @@ def prepared(folder: Path) -> Path:
 
 def commands(folder: Path) -> list[list[str]]:
     storage = ["--storage", str(folder / "runs")]
-    keys = [part for override in (CONCURRENT, *SET) for part in ("--set", override)]
     return [
-        ["run", str(folder / "kills.yaml"), "--name", "kills", *keys, *storage],
+        ["run", str(folder / "kills.yaml"), "--name", "kills", "--set", CONCURRENT, *storage],
         ["confirm", "kills", "--seeds", "2", "--top", "1", "--json", *storage],
         ["effects", "kills", "--seeds", "2", "--split", "dev", "--json", *storage],
     ]
@@ -196,7 +194,6 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--folder", type=Path)
-    parser.add_argument("--set", action="append", default=SET, metavar="KEY=VALUE", help="of the search")
     options = parser.parse_args()
     top = options.folder or Path(mkdtemp(prefix="kills-"))
     whole, rng, left, lines = prepared(top / "unbroken"), random.Random(options.seed), options.kills, list[str]()

@@ -221,11 +221,10 @@ WORKS = {
     "T5 encoder, mean": bi_encoder(t5),
     "StaticEmbedding": bi_encoder(table),
     "Llama reranker, one logit": Work(CROSS | {"ranker.head": "pretrained"}, "32 pairs", pairs, 1, model=llama),
-}
-ON_A_GPU = {
     "BERT-base": Work(CROSS | {"training.batch_size": 64}, "64 pairs", pairs, 1, model=bert_base, length=256),
     "Qwen2 of .5B, LoRA": Work(CROSS | {"ranker.head": "pretrained", **LORA}, "32 pairs", pairs, 1, model=qwen2),
 }
+LARGE = ("BERT-base", "Qwen2 of .5B, LoRA")  # on a GPU alone, unless asked for
 
 
 @dataclass(frozen=True)
@@ -330,7 +329,7 @@ class Peer:
 
 def compared(name: str, model: str, options: argparse.Namespace, folder: Path) -> list[str]:
     """Prints the times of a work; returns in what respect it was not the same."""
-    work = (WORKS | ON_A_GPU)[name]
+    work = WORKS[name]
     training = our_training(work, model, "fp32", options)
     sides: dict[str, Callable[[Dataset], Turn]] = {OURS: partial(ours, training)}
     sides[THEIRS] = Peer(work, model, folder, options)
@@ -371,16 +370,17 @@ def differences(turns: Mapping[str, list[Turn]], same_losses: bool) -> list[str]
 
 def main() -> int:
     parser = peer_parser(__doc__, repeats=3)
-    parser.add_argument("--only", nargs="+", choices=WORKS | ON_A_GPU, metavar="WORK")
+    parser.add_argument("--only", nargs="+", choices=WORKS, metavar="WORK")
     parser.add_argument("--steps", type=int, default=8, help="a turn; a multiple of 8, as batches are sorted in eights")
     add_device(parser)
     options = parsed(parser)
     tokenizer = train_wordpiece(training_texts(load_data(DataConfig(source=options.data))), WORDS)
     wrong = 0
-    for name in options.only or (WORKS | ON_A_GPU if options.device == "cuda" else WORKS):
+    usual = [name for name in WORKS if options.device == "cuda" or name not in LARGE]
+    for name in options.only or usual:
         torch.manual_seed(0)
         with TemporaryDirectory() as folder:
-            make, model = (WORKS | ON_A_GPU)[name].model, MODEL
+            make, model = WORKS[name].model, MODEL
             if make:
                 make(tokenizer, Path(folder, "model"))
                 model = str(Path(folder, "model"))

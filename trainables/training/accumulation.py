@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from trainables.core.errors import WorkFailed
-from trainables.training.device import NO_FIXED_ORDER
+from trainables.training.device import NO_FIXED_ORDER, repeatable
 from trainables.training.memory import Lack, attempt
 
 
@@ -58,11 +58,12 @@ class Accumulation:
         state = self._random_state()
         while True:
             try:
-                loss = attempt(work, self.device)
+                with repeatable(self.device, strictly=self.repeatable):
+                    loss = attempt(work, self.device)
             except RuntimeError as error:
                 if NO_FIXED_ORDER not in str(error):
                     raise
-                self._sum_in_any_order(str(error))
+                self._allow_any_order(str(error))
             else:
                 if not isinstance(loss, Lack):
                     return loss
@@ -116,9 +117,8 @@ class Accumulation:
                 f"(training.micro_batch), or fewer; batches, loss and gradient stay the same"
             )
 
-    def _sum_in_any_order(self, message: str) -> None:
+    def _allow_any_order(self, message: str) -> None:
         self.repeatable = False
-        torch.use_deterministic_algorithms(True, warn_only=True)  # for the rest of the iteration
         operation = message.partition(NO_FIXED_ORDER)[0]
         self.notes.append(
             f"{operation}, which this ranker or its loss uses, has no deterministic implementation on {self.device}: "

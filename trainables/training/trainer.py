@@ -29,7 +29,7 @@ from trainables.training import checkpoint, losses
 from trainables.training.accumulation import Accumulation
 from trainables.training.batching import DIFFICULTY, Batcher, make_curriculum, objective, total_steps
 from trainables.training.contrast import InBatchNegatives
-from trainables.training.device import best_device, choose_precision, keep_freed_memory, repeatable
+from trainables.training.device import best_device, choose_precision, keep_freed_memory
 from trainables.training.losses import LOSSES, LossSettings
 from trainables.training.memory import enough_memory
 from trainables.training.prepared import PreparedData, ranker_of
@@ -81,9 +81,8 @@ class Training(RankerProgress):
         started = time.perf_counter()
         self.curriculum.follow([metrics[dev_key(self.run.metric)] for metrics in self.history])
         self._refresh_difficulty()
-        with repeatable(self.device, self.accumulation.repeatable):
-            metrics = self._train()
-            metrics[dev_key(self.run.metric)] = self._evaluate_dev()
+        metrics = self._train()
+        metrics[dev_key(self.run.metric)] = self._evaluate_dev()
         metrics["seconds"] = time.perf_counter() - started
         self.history.append(metrics)
         return metrics

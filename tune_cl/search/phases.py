@@ -295,7 +295,8 @@ def to_repeat(state: SearchState, seed: int, number: int) -> list[TrialState]:
     for name in ranked:
         trial = state.trials[name]
         twins = [state.trials[trial.twin]] if trial.arm == CURRICULUM and trial.twin else []
-        with_pair = chosen | {one.trial: one for one in (*twins, trial) if one is trial or one.outcome != "failed"}
+        sound = [twin for twin in twins if twin.outcome != "failed"]
+        with_pair = chosen | {one.trial: one for one in (*sound, trial)}
         if len(with_pair) <= number:
             chosen = with_pair
     return list(chosen.values())
